@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.audience.audience import (
@@ -34,16 +35,13 @@ from runner.source.diagnostic import Problems
 from runner.workflow.workspace.folders import make_state_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from runner.audience.audience import NamedColumn, Recipient
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
     from runner.ledger.target_key import LedgerConnection
-    from runner.report.columns.answer_files import FileFormat
     from runner.report.columns.engine import Engine
-    from runner.report.columns.file_columns import Shape
     from runner.report.facts import CampaignFacts
     from runner.report.model import CampaignReport
     from runner.report.question_model import CommentsReport
@@ -59,41 +57,35 @@ class ReportOptions:
 
     `columns` of the audience break the turnout down, into groups of at least `least` recipients. With
     `include_pii`, files of answers contain phones, and people's own words as they are; with `comments`,
-    reports and files have these with what tells who people are masked.
+    reports and files have these with what tells who people are masked. `formats` of files of answers are
+    written to `folder`.
     """
 
     columns: tuple[str, ...] = ()
     least: int = SMALL_GROUP
     include_pii: bool = False
     comments: bool = False
+    formats: tuple[str, ...] = ()
+    folder: Path = Path()
 
-
-@dataclass(frozen=True, slots=True)
-class AnswerFile:
-    """A file of answers to write beside the report."""
-
-    shape: Shape
-    file_format: FileFormat
-    file: Path
+    def list_files(self, campaign: str) -> dict[str, Path]:
+        """Return a campaign's files of answers by format."""
+        return {name: self.folder / f"{campaign}.{name}" for name in self.formats}
 
 
 class CampaignReporter:
     """A maker of the report of one campaign on the workspace's target, and of its files of answers."""
 
     def __init__(
-        self,
-        workspace: Workspace,
-        ledger: Ledger,
-        campaign: Campaign,
-        options: ReportOptions,
-        files: Sequence[AnswerFile] = (),
+        self, workspace: Workspace, ledger: Ledger, campaign: Campaign, options: ReportOptions
     ) -> None:
         """Find the columns of the audience that it needs.
 
         Raises:
             CampaignError: the audience lacks one.
         """
-        self._ledger, self._campaign, self._options, self._files = ledger, campaign, options, files
+        self._ledger, self._campaign, self._options = ledger, campaign, options
+        files = self._files = options.list_files(campaign.name)
         self._target = workspace.target
         self._record = workspace.read_head(ledger, campaign)
         self._outline = outline_campaign(campaign)
@@ -101,7 +93,7 @@ class CampaignReporter:
         self._exported = [find_named_column(campaign, name) for name, _ in campaign.export_columns if files]
         self._language = _find_language(campaign) if files else None
         self._has_comments = options.comments or campaign.shows_comments
-        self._calls = any(one.shape == "callbacks" for one in files)
+        self._calls = "callbacks.csv" in files
 
     def report(self) -> CampaignReport:
         """Return the report, once its files of answers are written.
@@ -240,8 +232,8 @@ class CampaignReporter:
                 has_words=self._options.include_pii or self._has_comments,
             )
             answers = AnswerFiles(engine, kept, content, self._find_low(kept) if self._calls else None)
-            for one in self._files:
-                answers.write(one.shape, one.file_format, one.file)
+            for name, file in self._files.items():
+                answers.write(name, file)
         return comments
 
     def _make_key(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,12 +16,12 @@ from runner.report.experiment import link_series
 from runner.view.blocks import Items, Section
 from runner.view.html import embed_page, write_html
 from runner.wording import count_words
-from runner.workflow.campaign_report import AnswerFile, CampaignReporter
+from runner.workflow.campaign_report import CampaignReporter
 from runner.workflow.failures import Failures
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from runner.campaign.model import Campaign
     from runner.report.columns.file_columns import Shape
@@ -85,12 +85,11 @@ class ReportResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectReport:
-    """The reports of a project, in order; `files` are the files of answers written, by campaign."""
+    """The reports of a project, in order."""
 
     reports: tuple[ReportResult, ...]
     failures: Failures
     exit_code: int
-    files: Mapping[str, Sequence[AnswerFile]]
 
     def __iter__(self) -> Iterator[ReportResult]:
         return iter(self.reports)
@@ -153,12 +152,10 @@ def report_project(
     *,
     is_reconciled: bool = False,
     check: Callable[[int], None] = lambda _: None,
-    list_files: Callable[[Campaign], Iterable[AnswerFile]] = lambda _: (),
 ) -> ProjectReport:
     """Return a report for each campaign in the scope.
 
-    With `is_reconciled`, the ledger is updated first. `check` gets the number of campaigns and may raise;
-    `list_files` returns a campaign's files of answers to write.
+    With `is_reconciled`, the ledger is updated first. `check` gets the number of campaigns and may raise.
 
     Raises:
         RunnerError: there is nothing to report, or a file cannot be written.
@@ -178,11 +175,10 @@ def report_project(
             found = reconcile_and_warn(workspace, opened, campaigns, failures, how)
         code = found.reading_code
         campaigns = [campaign for campaign in campaigns if campaign.name in found.summaries]
-    files = {campaign.name: tuple(list_files(campaign)) for campaign in campaigns}
     with workspace.open_ledger_for_reading() as present:
 
         def report(one: Campaign) -> CampaignReport:
-            return CampaignReporter(workspace, present, one, options, files[one.name]).report()
+            return CampaignReporter(workspace, present, one, options).report()
 
         made = [failures.attempt(one, partial(report, one)) for one in campaigns]
     series = {campaign.name: campaign.series for campaign in campaigns}
@@ -192,7 +188,6 @@ def report_project(
         reports=reports,
         failures=failures,
         exit_code=failures.find_exit_code(code if reports else None),
-        files=files,
     )
 
 
@@ -232,7 +227,8 @@ def read_answers(scope: Scope, options: ReportOptions, *, shape: Shape, library:
         ) from None
     # The folder is readable by this user alone.
     with TemporaryDirectory() as folder:
-        file = Path(folder) / "answers.parquet"
-        report_project(scope, options, list_files=lambda _: [AnswerFile(shape, "parquet", file)])
+        options = replace(options, formats=(f"{shape}.parquet",), folder=Path(folder))
+        (made,) = report_project(scope, options)
+        (file,) = options.list_files(made.campaign).values()
         table = pyarrow.parquet.read_table(file, memory_map=False)
     return table.to_pandas() if library == "pandas" else table

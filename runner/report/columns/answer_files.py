@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError
 from runner.report.columns.codebook import describe_columns
@@ -35,14 +35,19 @@ if TYPE_CHECKING:
     from runner.report.columns.file_columns import FileColumn, FileContent, Shape
     from runner.report.columns.kept_answers import KeptAnswers
 
-FileFormat = Literal["csv", "parquet", "sav", "json", "md"]
-FORMATS: dict[Shape, tuple[FileFormat, ...]] = {
-    "answers": ("csv", "parquet", "sav"),
-    "answers-long": ("csv", "parquet"),
-    "results": ("csv", "parquet"),
-    "callbacks": ("csv",),
-    "codebook": ("json", "md"),
+ANSWER_FORMATS: dict[str, tuple[Shape, str]] = {
+    "answers.csv": ("answers", "csv"),
+    "answers.parquet": ("answers", "parquet"),
+    "answers.sav": ("answers", "sav"),
+    "answers-long.csv": ("answers-long", "csv"),
+    "answers-long.parquet": ("answers-long", "parquet"),
+    "results.csv": ("results", "csv"),
+    "results.parquet": ("results", "parquet"),
+    "callbacks.csv": ("callbacks", "csv"),
+    "codebook.json": ("codebook", "json"),
+    "codebook.md": ("codebook", "md"),
 }
+"""Formats that are files of answers, not documents."""
 BOM = "\N{BYTE ORDER MARK}"
 
 _OPTIONS = {"csv": "FORMAT csv, HEADER", "parquet": "FORMAT parquet, COMPRESSION zstd"}
@@ -82,8 +87,8 @@ class AnswerFiles:
         if content.has_words and not content.has_phones:
             kept.mask()
 
-    def write(self, shape: Shape, file_format: FileFormat, file: Path) -> None:
-        """Write one whole file, and its folder, readable by this user alone.
+    def write(self, name: str, file: Path) -> None:
+        """Write one whole file of a format, and its folder, readable by this user alone.
 
         Raises:
             RunnerError: it cannot be written.
@@ -93,13 +98,14 @@ class AnswerFiles:
             # The engine makes files that everybody can read: this folder keeps others out.
             with TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.") as private:
                 draft = Path(private, file.name)
-                self._write_draft(shape, file_format, draft, file)
+                self._write_draft(name, draft, file)
                 draft.chmod(0o600)
                 draft.replace(file)
         except OSError as error:
             raise RunnerError(f"{file} cannot be written: {error.strerror}") from None
 
-    def _write_draft(self, shape: Shape, file_format: FileFormat, draft: Path, file: Path) -> None:
+    def _write_draft(self, name: str, draft: Path, file: Path) -> None:
+        shape, file_format = ANSWER_FORMATS[name]
         if shape == "codebook":
             draft.write_text(self._write_codebook(file_format), encoding="utf-8")
             return
@@ -114,7 +120,7 @@ class AnswerFiles:
         score = 0 if self._low is None else self._low.question
         return list_columns(shape, self._content, self._kept.questions, score)
 
-    def _write_codebook(self, file_format: FileFormat) -> str:
+    def _write_codebook(self, file_format: str) -> str:
         ((people,),) = self._engine.rows(f"SELECT count(*) FROM {_EVERYBODY}")
         content = self._content
         book = describe_columns(self._list_columns("answers"), content.campaign, content.title, people)

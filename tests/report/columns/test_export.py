@@ -130,8 +130,7 @@ def export(
     """Write one file of answers; return it."""
     file = folder / "out" / name
     with exporting(folder, rows, *outlines, **content) as (_, _, answers):
-        shape, _, kind = name.partition(".")
-        answers.write(shape, kind, file)  # type: ignore[arg-type]
+        answers.write(name, file)
     return file
 
 
@@ -324,7 +323,7 @@ def test_callbacks_are_people_with_low_scores_who_may_be_called(tmp_path: Path) 
         has_phones=True,
         has_words=True,
     ) as made:
-        made[2].write("callbacks", "csv", tmp_path / "calls.csv")
+        made[2].write("callbacks.csv", tmp_path / "calls.csv")
         header, *found = read_csv(tmp_path / "calls.csv")
     assert header == ["participant", "participant_phone_number", "nps.value", "nps.code", "nps.label", "nps.words",
                       "nps.answered_at", "why.words"]  # fmt: skip
@@ -427,9 +426,9 @@ def test_the_codebook_says_what_each_column_holds(tmp_path: Path) -> None:
     """Every column of the file, in its order, with the codes, labels and values of responses."""
     outline = MessageOutline("ask", "tag", (COLOUR, NPS, WHY))
     with exporting(tmp_path, ROWS, outline, title="Our *pulse*", has_words=True) as (_, _, answers):
-        answers.write("answers", "csv", tmp_path / "answers.csv")
-        answers.write("codebook", "json", tmp_path / "book.json")
-        answers.write("codebook", "md", tmp_path / "book.md")
+        answers.write("answers.csv", tmp_path / "answers.csv")
+        answers.write("codebook.json", tmp_path / "book.json")
+        answers.write("codebook.md", tmp_path / "book.md")
     header, *rows = read_csv(tmp_path / "answers.csv")
     document = json.loads((tmp_path / "book.json").read_text(encoding="utf-8"))
     load_validator("codebook").validate(document)
