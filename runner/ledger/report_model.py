@@ -211,15 +211,6 @@ class AudienceRow:
 
 
 @dataclass(frozen=True, slots=True)
-class SentRow:
-    """Recipients of accepted launches that began in one minute: UTC, ISO 8601."""
-
-    message: str
-    minute: str
-    recipients: int
-
-
-@dataclass(frozen=True, slots=True)
 class OptOutReply:
     """A result that is evidence of an opt-out, or another result of the same person and launch.
 

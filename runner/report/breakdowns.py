@@ -11,7 +11,7 @@ from runner.campaign.model import SCORED
 from runner.campaign.scales import read_points
 from runner.report.facts import GroupTally
 from runner.report.people_model import ColumnReport, GroupReport
-from runner.report.question_model import PartialAnswers, QuestionReport, ResponseCount
+from runner.report.question_model import QuestionReport, ResponseCount
 from runner.report.scores import (
     Z_95,
     divide,
@@ -26,14 +26,7 @@ from runner.wording import hide_phones
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from runner.report.facts import (
-        AnswerReading,
-        MessageOutline,
-        PooledOutline,
-        QuestionOutline,
-        QuestionTally,
-    )
-    from runner.report.funnel import FunnelStep
+    from runner.report.facts import AnswerReading, PooledOutline, QuestionOutline
     from runner.report.question_model import Score
 
 
@@ -44,47 +37,14 @@ NO_VALUE = "(empty)"
 """The name of the group of recipients whose cell is blank, or who have left the audience."""
 
 
-def summarise_questions(
-    outline: MessageOutline,
-    tallies: Mapping[str, QuestionTally],
-    steps: Iterable[FunnelStep],
-    unread: Collection[str] = (),
-) -> Iterator[QuestionReport]:
-    """Yield the report of each question of a message.
-
-    There is a tally for every question, and a step, in the message's order; `unread` has the tags of
-    questions of which it is not known how many were asked.
-    """
-    for question, step in zip(outline.questions, steps, strict=True):
-        report = summarise_question(question, tallies[question.tag]).replace(
-            asked=step.asked, answer_rate=divide(step.answered, step.asked), broke_off=step.broke_off
-        )
-        if question.tag in unread:
-            report = report.replace(asked=None, answer_rate=None, broke_off=None, is_unread=True)
-        yield report
-
-
-def list_unread(outline: MessageOutline) -> Iterator[QuestionReport]:
-    """Return a message's questions without answers, as none were read."""
-    return map(summarise_unread, outline.questions)
-
-
 def summarise_unread(question: QuestionOutline) -> QuestionReport:
     """Return the report of a question without answers, as not all were read."""
-    return QuestionReport(question.tag, hide_phones(question.text), question.scale, is_unread=True)
+    return QuestionReport(question.tag, hide_phones(question.text), question.scale)
 
 
-def list_partly_read(questions: Iterable[QuestionReport], launches: int, of: int) -> Iterator[QuestionReport]:
-    """Yield questions with the answers to `launches` of a message's `of` launches."""
-    for one in questions:
-        part = one.replace(asked=None, answer_rate=None, broke_off=None, is_unread=True)
-        known = PartialAnswers(launches, of, part)
-        yield QuestionReport(one.tag, one.text, one.scale, is_unread=True, in_part=known)
-
-
-def summarise_question(question: QuestionOutline, tally: QuestionTally) -> QuestionReport:
+def summarise_question(question: QuestionOutline, readings: Mapping[AnswerReading, int]) -> QuestionReport:
     """Return the report of a question from its answers, without the number of those who were asked."""
-    readings, answers = tally.count_readings(), tally.answers
+    answers = sum(readings.values())
     return score_question(question, readings).replace(
         answers=answers,
         distribution=() if question.scale == "text" else tuple(_distribute(question, readings, answers)),

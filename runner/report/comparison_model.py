@@ -15,22 +15,6 @@ Compared = Literal["response", "score"]
 """What is compared: the response rate, or the campaign's score in its unit."""
 
 
-class JudgedArm(Part, frozen=True):
-    """An arm in the verdict: the people texted, and of these the people who answered.
-
-    Attributes:
-        name: the arm's id.
-        texted: people texted.
-        answered: of these, those who answered.
-        scored: answers that its score rests on; None without a score.
-    """
-
-    name: str
-    texted: Count
-    answered: Count
-    scored: Count | None = None
-
-
 class PairComparison(Part, frozen=True):
     """The comparison of an arm with an earlier one.
 
@@ -61,7 +45,7 @@ class PairComparison(Part, frozen=True):
 
 
 class AnalysisReport(Part, frozen=True):
-    """The time of an experiment's verdict, and the people counted (`runner.report.comparison`).
+    """The time of an experiment's verdict, and its method (`runner.report.comparison`).
 
     Attributes:
         method: `sequential`: at every look, by a test and intervals that hold however often one looks;
@@ -72,14 +56,12 @@ class AnalysisReport(Part, frozen=True):
             fixed, or nothing.
         is_due: whether the verdict may be taken: every launch was reconciled on the day or later. Always true
             for `sequential`.
-        arms: what the verdict counts; before it is due, all there is.
     """
 
     method: Literal["sequential", "fixed"]
     due: date | None
     per_arm: Count | None
     is_due: bool
-    arms: tuple[JudgedArm, ...]
 
 
 class ArmShare(Part, frozen=True):
@@ -114,24 +96,6 @@ class SplitReport(Part, frozen=True):
     is_as_planned: bool | None
 
 
-class ControlGroup(Part, frozen=True):
-    """The people who are drawn to get nothing, beside those who were texted.
-
-    Attributes:
-        people: people in it, as the last `apply` found it.
-        opted_out: of these, people who have opted out of this account since the campaign began. None where
-            that is not known; so far it never is.
-        texted: people who were texted.
-        texted_opted_out: of these, people who have opted out of this account since the campaign began. None
-            as `opted_out` is.
-    """
-
-    people: Count | None
-    opted_out: Count | None
-    texted: Count | None
-    texted_opted_out: Count | None
-
-
 class ExperimentReport(Part, frozen=True):
     """The arms of the campaign's experiment, by person, after every message.
 
@@ -142,7 +106,6 @@ class ExperimentReport(Part, frozen=True):
         analysis: the time of the verdicts, and the people that they count; None for a message without
             questions, and where not all answers were read.
         split: whether people were split as planned; None before anybody was.
-        control_group: None for a campaign without one.
     """
 
     message: str
@@ -150,7 +113,6 @@ class ExperimentReport(Part, frozen=True):
     comparisons: tuple[PairComparison, ...] = ()
     analysis: AnalysisReport | None = None
     split: SplitReport | None = None
-    control_group: ControlGroup | None = None
 
 
 class Wave(Part, frozen=True):

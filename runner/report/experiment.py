@@ -6,14 +6,13 @@ from fractions import Fraction
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from runner.document import build
 from runner.report.breakdowns import describe_group, score_question
 from runner.report.comparison import LEAST_EXPECTED, Sample, compare_arms, compare_waves, find_reach, share
 from runner.report.comparison_model import (
     AnalysisReport,
     ArmShare,
-    ControlGroup,
     ExperimentReport,
-    JudgedArm,
     SeriesReport,
     SplitReport,
     Wave,
@@ -35,7 +34,7 @@ _SPLIT_SIGNIFICANCE = 0.001
 
 
 def describe_experiment(
-    outline: CampaignOutline, tally: ArmTally | None, control_group: ControlGroup | None, *, is_read: bool
+    outline: CampaignOutline, tally: ArmTally | None, *, is_read: bool
 ) -> ExperimentReport | None:
     """Return the results of a campaign's arms by person; None for a campaign without.
 
@@ -47,7 +46,7 @@ def describe_experiment(
     split = _check_split(tally.assigned, experiment.weights)
     asks = any(one.questions for one in outline.messages)
     if not is_read or not asks:
-        return ExperimentReport(experiment.message, (), split=split, control_group=control_group)
+        return ExperimentReport(experiment.message, (), split=split)
     deadline, plan = tally.deadline, experiment.analysis
     at_every_look = plan.at is None and plan.per_arm is None
     responses = [
@@ -67,16 +66,12 @@ def describe_experiment(
         due=deadline.due,
         per_arm=plan.per_arm,
         is_due=deadline.is_due,
-        arms=tuple(
-            JudgedArm(one.name, one.counted, one.successes or 0, scores[number].counted if scores else None)
-            for number, one in enumerate(responses)
-        ),
     )
     reaches = [find_reach(one, at_every_look=at_every_look) for one in (responses, scores)]
     arms = _describe_arms(
         outline, tally, [one if deadline.is_due and isfinite(one) else None for one in reaches]
     )
-    return ExperimentReport(experiment.message, arms, comparisons, analysis, split, control_group)
+    return ExperimentReport(experiment.message, arms, comparisons, analysis, split)
 
 
 def _describe_arms(
@@ -208,15 +203,13 @@ def _test_waves(measure: Compared, samples: Sequence[Sample]) -> list[WaveTest]:
 
 
 def _describe_wave(report: CampaignReport, first_sent_at: datetime) -> Wave:
-    people, score = report.people, report.score
-    return Wave(
+    score = report.score
+    return build(
+        Wave,
+        report.people,
         campaign=report.campaign,
         title=report.title or report.campaign,
         first_sent_at=first_sent_at,
-        texted=people.texted,
-        answered=people.answered,
-        response_rate=people.response_rate,
-        response_rate_interval=people.response_rate_interval,
         score=None if score is None else score.value,
         score_interval=None if score is None else score.interval,
         scored=None if score is None else score.counted,

@@ -5,7 +5,6 @@ The counts merge by addition, so that parts of the results can be counted apart.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
         MessageTotals,
         OpenDifferences,
         RunRow,
-        SentRow,
         ServicePlan,
     )
 
@@ -139,7 +137,6 @@ class CampaignFacts:
 
     Attributes:
         outline: the campaign as its file has it.
-        sent: recipients by minute.
         audiences: by message id; none for messages that no `apply` has planned.
         doubtful: results that may opt out and wait for a decision, by message id.
         forgotten: people whom the service may still count, and the ledger does not.
@@ -151,7 +148,6 @@ class CampaignFacts:
     target: str
     outline: CampaignOutline
     totals: Mapping[str, MessageTotals] = field(default_factory=dict)
-    sent: tuple[SentRow, ...] = ()
     audiences: Mapping[str, AudienceRow] = field(default_factory=dict)
     doubtful: Mapping[str, int] = field(default_factory=dict)
     forgotten: int = 0
@@ -184,34 +180,6 @@ to one question the latest counts, here and everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionTally:
-    """The answers to one question of one message: participants by arm and by reading of their answer."""
-
-    readings: Mapping[tuple[str, AnswerReading], int] = field(default_factory=dict)
-
-    @property
-    def answers(self) -> int:
-        """Participants who answered."""
-        return sum(self.readings.values())
-
-    def count_readings(self, arm: str | None = None) -> Counter[AnswerReading]:
-        """Return the participants by reading; of one arm if it is named."""
-        found: Counter[AnswerReading] = Counter()
-        for (one, reading), count in self.readings.items():
-            if arm is None or arm == one:
-                found[reading] += count
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class DayTally:
-    """The results of one day."""
-
-    first_answers: int = 0
-    answers: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class ContactTally:
     """The recipients of one message's accepted launches, by what the service says of their sessions.
 
@@ -241,11 +209,10 @@ class MessageTally:
         refusals: those of them that are no answers: they opt out, or answer nothing.
         non_answers: those that answer nothing.
         paths: participants by arm and path.
-        open_paths: those of them whose session has not ended.
-        questions: by tag, in the campaign's order.
+        questions: participants by the reading of their answer, by tag, in the campaign's order.
         unknown: answers to questions that the campaign does not have, by tag.
         first_times: from the start of the launch to a participant's first answer.
-        days: in the campaign's time zone.
+        days: answers by day in the campaign's time zone.
         contacts: its recipients.
     """
 
@@ -253,11 +220,10 @@ class MessageTally:
     refusals: int = 0
     non_answers: int = 0
     paths: Paths = field(default_factory=dict)
-    open_paths: Paths = field(default_factory=dict)
-    questions: Mapping[str, QuestionTally] = field(default_factory=dict)
+    questions: Mapping[str, Mapping[AnswerReading, int]] = field(default_factory=dict)
     unknown: Mapping[str, int] = field(default_factory=dict)
     first_times: TimeSummary = NO_TIMES
-    days: Mapping[date, DayTally] = field(default_factory=dict)
+    days: Mapping[date, int] = field(default_factory=dict)
     contacts: ContactTally = ContactTally()
 
     @property

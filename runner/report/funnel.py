@@ -25,7 +25,6 @@ So nobody is known to be ineligible, and e is 1 as soon as anybody is known to b
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -39,80 +38,44 @@ if TYPE_CHECKING:
     from runner.report.people_model import Dispositions
 
 
-@dataclass(frozen=True, slots=True)
-class FunnelStep:
-    """One question's place in the survey.
-
-    Attributes:
-        asked: participants who were asked it.
-        answered: of these, those who answered.
-        unaccounted: participants of `asked` who answered although nothing in the ledger led them there.
-        broke_off: participants who answered it, no later one, did not end the survey by it, and whose session
-            has ended; None for a last question.
-    """
-
-    tag: str
-    asked: int
-    answered: int
-    unaccounted: int
-    broke_off: int | None
-
-
 def follow_questions(
-    outline: MessageOutline, paths: Paths, open_paths: Paths, reached: Mapping[str, int]
-) -> Iterator[FunnelStep]:
-    """Yield the step of each question, in the message's order.
+    outline: MessageOutline, paths: Paths, reached: Mapping[str, int]
+) -> dict[str, tuple[int, int]]:
+    """Return the participants who were asked each question, and those of them who answered, by its tag.
 
     The first question reaches all who were texted (`reached`, by its tag); each further one, those who
     answered the one before without ending the survey. A participant who answered counts as asked, so no rate
-    exceeds 1. Those of `open_paths` may still go on.
+    exceeds 1.
     """
-    asked, answered, strays, firsts = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
-    # Of a question that is the last of every way it is not known who broke off.
-    breaks = {question.tag: 0 for way in outline.all_ways for question in way.questions[:-1]}
-    for arm, path, count, is_open in _list_paths(outline, paths, open_paths):
-        tags = [question.tag for question in _find_way(outline, arm).questions]
-        for index, (tag, step) in enumerate(zip(tags, path, strict=True)):
+    asked, answered, firsts = Counter[str](), Counter[str](), Counter[str]()
+    for arm, path, count in _list_paths(outline, paths):
+        for place, (question, step) in enumerate(zip(_find_way(outline, arm).questions, path, strict=True)):
             has_answered = step != "-"
-            answered[tag] += has_answered * count
-            if not index:
-                firsts[tag] += has_answered * count
-            else:
-                was_led = path[index - 1] == "a"
-                asked[tag] += (was_led or has_answered) * count
-                strays[tag] += (has_answered and not was_led) * count
-            if step == "a" and index < len(tags) - 1 and not path[index + 1 :].strip("-"):
-                breaks[tag] += count - is_open
-    for tag in (question.tag for question in outline.questions):
-        yield FunnelStep(
-            tag,
-            asked=asked[tag] + max(reached.get(tag, 0), firsts[tag]),
-            answered=answered[tag],
-            unaccounted=strays[tag] + max(firsts[tag] - reached.get(tag, 0), 0),
-            broke_off=breaks.get(tag),
-        )
+            answered[question.tag] += has_answered * count
+            if not place:
+                firsts[question.tag] += has_answered * count
+            elif has_answered or path[place - 1] == "a":
+                asked[question.tag] += count
+    return {
+        tag: (asked[tag] + max(reached.get(tag, 0), firsts[tag]), answered[tag])
+        for tag in (question.tag for question in outline.questions)
+    }
 
 
 def count_completed(outline: MessageOutline, paths: Paths) -> dict[str, int]:
     """Return the participants who reached the end, by arm: answered the last question, or ended it early."""
     completed: Counter[str] = Counter()
-    for arm, path, count, _ in _list_paths(outline, paths, {}):
+    for arm, path, count in _list_paths(outline, paths):
         completed[arm] += count if path[-1:] not in ("", "-") or "c" in path else 0
     return dict(completed)
 
 
-def _list_paths(
-    outline: MessageOutline, paths: Paths, open_paths: Paths
-) -> Iterator[tuple[str, str, int, int]]:
-    """Yield arms and paths with all their participants, and the open ones.
-
-    Of a path only the questions of its way, in its order.
-    """
+def _list_paths(outline: MessageOutline, paths: Paths) -> Iterator[tuple[str, str, int]]:
+    """Yield arms and paths with their participants: of a path only the questions of its way, in its order."""
     places = {question.tag: place for place, question in enumerate(outline.questions)}
     for (arm, path), count in paths.items():
         way = _find_way(outline, arm)
-        own = "".join(path[places[question.tag]] for question in way.questions)
-        yield arm, own, count, open_paths.get((arm, path), 0)
+        yield arm, "".join(path[places[question.tag]] for question in way.questions), count
 
 
 def _find_way(outline: MessageOutline, arm: str) -> WayOutline:

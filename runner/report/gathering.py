@@ -165,7 +165,6 @@ def gather_facts(
         target,
         outline,
         totals=totals,
-        sent=tuple(sendings.count_sent_by_minute(connection, campaign_id, ids)),
         audiences={row.message: row for row in sendings.read_audiences(connection, campaign_id, ids)},
         doubtful=count_waiting(connection, target, campaign_id, ids),
         forgotten=len(read_forgotten(connection, campaign_id)),

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from runner.document import build
+from runner.ledger.model import parse_moment
 from runner.ledger.report_model import COUNTED, MessageTotals, NamedCount, PartialCount, name_parts
-from runner.report.breakdowns import (
-    break_down,
-    list_partly_read,
-    list_unread,
-    summarise_question,
-    summarise_questions,
-    summarise_unread,
-)
-from runner.report.comparison_model import ControlGroup
+from runner.report.breakdowns import break_down, summarise_question, summarise_unread
 from runner.report.experiment import describe_experiment
-from runner.report.facts import DayTally, MessageTally, PooledTally, QuestionTally
+from runner.report.facts import MessageTally, PooledTally
 from runner.report.funnel import count_completed, estimate_eligibility, follow_questions, outcome_rates
 from runner.report.model import (
     Audience,
@@ -41,12 +34,11 @@ from runner.source.quantity import read_number
 from runner.wording import hide_phones
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from fractions import Fraction
 
     from runner.ledger.report_model import AudienceRow, OpenDifferences, RunRow, ServicePlan
     from runner.report.facts import CampaignFacts, CampaignOutline, CampaignTally, MessageOutline, PeopleTally
-    from runner.report.funnel import FunnelStep
     from runner.report.question_model import QuestionReport
 
 _Key = TypeVar("_Key")
@@ -87,7 +79,7 @@ _REACHED = frozenset({"to_send", "already_sent", "unresolved"})
 
 @dataclass(frozen=True)
 class _Message:
-    """One message: what the ledger knows of it, and its results, with an entry for every question."""
+    """One message: what the ledger knows of it, and its results."""
 
     facts: CampaignFacts
     outline: MessageOutline
@@ -111,12 +103,10 @@ class _Message:
     @cached_property
     def texted(self) -> int | None:
         """Recipients whose text neither waits nor was kept back; None if that is not known."""
-        contacts, queued = self.tally.contacts, self.totals.queued
-        if not self.is_read:
+        queued = self.totals.queued
+        if queued is None or not self.is_read:
             return None
-        if queued is None and contacts.listed < self.totals.sent:
-            return None
-        return self.totals.sent - (contacts.queued if queued is None else queued) - contacts.blocked
+        return self.totals.sent - queued - self.tally.contacts.blocked
 
     @property
     def knows_people(self) -> bool:
@@ -150,20 +140,8 @@ class _Message:
         return by_arm if len(by_arm) > 1 or self.texted is None else dict.fromkeys(by_arm, self.texted)
 
     @cached_property
-    def steps(self) -> tuple[FunnelStep, ...]:
-        paths = self.tally.paths, self.tally.open_paths
-        return tuple(follow_questions(self.outline, *paths, self.reached))
-
-    @cached_property
     def completed(self) -> dict[str, int]:
         return count_completed(self.outline, self.tally.paths)
-
-    @cached_property
-    def sent_days(self) -> Counter[date]:
-        """Recipients by the day in the campaign's time zone."""
-        zone = self.facts.outline.time_zone
-        rows = ((_read_time(row.minute), row) for row in self.facts.sent if row.message == self.outline.id)
-        return _add_up((at.astimezone(zone).date(), row.recipients) for at, row in rows if at is not None)
 
 
 def _add_up(counts: Iterable[tuple[_Key, int]]) -> Counter[_Key]:
@@ -176,13 +154,15 @@ def _add_up(counts: Iterable[tuple[_Key, int]]) -> Counter[_Key]:
 
 def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_GROUP) -> CampaignReport:
     """Return a campaign's metrics. Groups of fewer than `least` people are not shown."""
-    messages = {}
-    for outline in facts.outline.messages:
-        counted = tally.messages.get(outline.id, MessageTally())
-        blank = {question.tag: QuestionTally() for question in outline.questions}
-        whole = replace(counted, questions={**blank, **counted.questions})
-        totals = facts.totals.get(outline.id, MessageTotals(outline.id))
-        messages[outline.id] = _Message(facts, outline, totals, whole)
+    messages = {
+        one.id: _Message(
+            facts,
+            one,
+            facts.totals.get(one.id, MessageTotals(one.id)),
+            tally.messages.get(one.id, MessageTally()),
+        )
+        for one in facts.outline.messages
+    }
     strays = f"Results of messages that the campaign does not have, left out here: {tally.strays:,}."
     is_read = all(one.is_read for one in messages.values())
     reported = tuple(map(_summarise_message, messages.values()))
@@ -191,11 +171,6 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
     questions = tuple(_pool_questions(facts.outline, tally, messages, reported))
     first_sent_at = _choose(min, (one.first_sent_at for one in reported))
     scored = None if facts.outline.score is None else questions[facts.outline.score].question
-    control = (
-        None
-        if people.control_group is None
-        else ControlGroup(people.control_group, None, people.texted, None)
-    )
     return CampaignReport(
         campaign=facts.name,
         target=facts.target,
@@ -213,7 +188,7 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
         launches=launches,
         reconciled_launches=launches - sum(one.unread_launches for one in reported),
         people=people,
-        score=None if scored is None or scored.is_unread else scored.score,
+        score=None if scored is None else scored.score,
         goal=facts.outline.goal,
         questions=questions,
         groups=tuple(
@@ -222,7 +197,7 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
             if people.texted is not None
         ),
         experiment=describe_experiment(
-            facts.outline, tally.arms, control, is_read=is_read and people.texted is not None
+            facts.outline, tally.arms, is_read=is_read and people.texted is not None
         ),
     )
 
@@ -230,7 +205,7 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
 def find_as_of(facts: CampaignFacts) -> datetime | None:
     """Return the oldest reading of the launches; None if some was not reconciled."""
     sent = [one for one in facts.totals.values() if one.launches]
-    times = [_read_time(one.reconciled_at) for one in sent]
+    times = [parse_moment(one.reconciled_at or "") for one in sent]
     return None if any(one.unread for one in sent) else _choose(min, times)
 
 
@@ -283,7 +258,6 @@ def _dispose(base: PeopleReport, tally: PeopleTally) -> PeopleReport:
     return base.replace(
         replaced=replaced,
         response_rate_without_replaced=divide(tally.answered, rest) if has_rate else None,
-        response_rate_without_replaced_interval=wilson_interval(tally.answered, rest) if has_rate else None,
         dispositions=dispositions,
         # Nobody is known to be ineligible: a refused send says nothing of its recipients.
         rates=outcome_rates(dispositions, estimate_eligibility(dispositions.eligible, 0)),
@@ -313,8 +287,8 @@ def _pool_questions(
         else:
             counted = tally.questions.get(number, PooledTally())
             parts = _add_up((message, count) for (message, _), count in counted.readings.items())
-            readings = _add_up((("", reading), count) for (_, reading), count in counted.readings.items())
-            question = summarise_question(pooled.question, QuestionTally(readings))
+            readings = _add_up((reading, count) for (_, reading), count in counted.readings.items())
+            question = summarise_question(pooled.question, readings)
             asked = counted.asked if all(messages[name].texted is not None for name in parts) else None
             yield PooledQuestion(
                 question.replace(asked=asked, answer_rate=divide(question.answers, asked)),
@@ -333,12 +307,11 @@ def _summarise_message(one: _Message) -> MessageReport:
     return MessageReport(
         id=outline.id,
         tag=outline.tag,
-        first_sent_at=_read_time(totals.first_sent_at),
-        last_sent_at=_read_time(totals.last_sent_at),
-        reconciled_at=_read_time(totals.reconciled_at),
+        first_sent_at=parse_moment(totals.first_sent_at or ""),
+        last_sent_at=parse_moment(totals.last_sent_at or ""),
+        reconciled_at=parse_moment(totals.reconciled_at or ""),
         launches=totals.launches,
         reconciled_launches=totals.reconciled,
-        reconciled_sent=totals.sent_read,
         recipients=totals.sent + totals.unresolved,
         sent=totals.sent,
         texted=one.texted,
@@ -346,7 +319,6 @@ def _summarise_message(one: _Message) -> MessageReport:
         unresolved=totals.unresolved,
         sessions=Sessions(totals.queued, totals.active, totals.complete),
         response_rate=divide(answered, texted),
-        response_rate_interval=wilson_interval(answered, texted) if texted else None,
         completion_rate=ended if outline.questions else None,
         renders=totals.renders,
         **known,
@@ -355,7 +327,9 @@ def _summarise_message(one: _Message) -> MessageReport:
         audience=_describe_audience(one.facts.audiences.get(outline.id)),
         volume=measure_volume(totals.renders, one.facts.price),
         time_to_first_answer=tally.first_times if one.is_read else UNKNOWN_TIMES,
-        days=tuple(_list_days(one)),
+        days=tuple(Day(*pair) for pair in sorted(tally.days.items()))
+        if one.is_read and outline.questions
+        else (),
         partly_known=_list_parts(one, held),
     )
 
@@ -392,47 +366,28 @@ def _list_parts(one: _Message, held: Mapping[str, int]) -> tuple[NamedCount, ...
 
 
 def _summarise_questions(one: _Message) -> Iterator[QuestionReport]:
-    totals = one.totals
-    if one.hides_answers or (totals.unread and not totals.reconciled):
-        return list_unread(one.outline)
-    unread: Collection[str] = one.reached.keys() if one.texted is None else ()
-    questions = summarise_questions(one.outline, one.tally.questions, one.steps, unread)
-    return list_partly_read(questions, totals.reconciled, totals.launches) if totals.unread else questions
+    steps = follow_questions(one.outline, one.tally.paths, one.reached)
+    for question in one.outline.questions:
+        if not one.is_read:
+            yield summarise_unread(question)
+            continue
+        asked, answered = steps[question.tag]
+        is_known = one.texted is not None or question.tag not in one.reached
+        yield summarise_question(question, one.tally.questions.get(question.tag, {})).replace(
+            asked=asked if is_known else None, answer_rate=divide(answered, asked) if is_known else None
+        )
 
 
 def _describe_audience(facts: AudienceRow | None) -> Audience | None:
-    planned_at = _read_time(None if facts is None else facts.planned_at)
+    planned_at = None if facts is None else parse_moment(facts.planned_at)
     if facts is None or planned_at is None:
         return None
     reserved = [Caveat(name, count) for name, count in facts.dispositions.items() if name not in _REACHED]
     return Audience(
         planned_at=planned_at,
         recipients=facts.recipients,
-        control_group=facts.dispositions.get("control_group", 0),
         reserved=tuple(sorted(reserved, key=lambda one: (-one.recipients, one.disposition))),
     )
-
-
-def _list_days(one: _Message) -> Iterator[Day]:
-    sent = one.sent_days
-    for day in sorted(sent.keys() | one.tally.days.keys()):
-        counted = one.tally.days.get(day, DayTally())
-        if one.is_read and one.outline.questions:
-            yield Day(day, sent[day], counted.first_answers, counted.answers)
-        elif sent[day]:
-            yield Day(day, sent[day], None, None)
-
-
-def _read_time(text: str | None) -> datetime | None:
-    """Return an ISO 8601 time in UTC, which is also the default zone.
-
-    None if the text is no time.
-    """
-    try:
-        time = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
 def _find_discrepancies(one: _Message) -> Iterator[str]:
@@ -462,12 +417,6 @@ def _find_discrepancies(one: _Message) -> Iterator[str]:
             f"Participants who answered: {answered:,}; recipients that were sent to: {totals.sent:,}. "
             "No response rate is given."
         )
-    for step in one.steps[1:]:
-        if step.unaccounted and not totals.unread and totals.queued is not None:
-            yield (
-                f"Participants who answered “{step.tag}” with no answer in the ledger that leads there: "
-                f"{step.unaccounted:,}."
-            )
     if one.tally.unknown:
         tags = sorted(one.tally.unknown)
         named = ", ".join(f"“{hide_phones(tag)}”" for tag in tags[:_MOST_TAGS])

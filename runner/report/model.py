@@ -12,7 +12,7 @@ from runner.report.people_model import (
     ColumnReport,
     PeopleReport,
 )
-from runner.report.question_model import CommentsReport, Interval, QuestionReport, Rate, Score, TimeSummary
+from runner.report.question_model import CommentsReport, QuestionReport, Rate, Score, TimeSummary
 
 SANDBOX_TARGET = "sandbox"
 """The target that texts nobody."""
@@ -46,8 +46,6 @@ class MessageReport(Part, frozen=True):
         launches: launches that the service accepted.
         reconciled_launches: of `launches`, those whose counts and answers were read, as far as the service
             has them.
-        reconciled_sent: recipients of the launches that were reconciled: what counts of some launches are
-            shares of.
         recipients: recipients sent to, and those whose outcome is not known, together.
         sent: recipients of launches that the service accepted.
         texted: of `sent`, people whose text neither waits at the service for an earlier survey to end, nor
@@ -61,8 +59,6 @@ class MessageReport(Part, frozen=True):
         response_rate: `participants_answered` of `texted`. Not defined when nobody was texted, when the
             message asks nothing, and when more answered than were texted (then `discrepancies` says so). A
             fraction from 0 to 1, rounded to four decimal places; None where it is not defined, or not known.
-        response_rate_interval: low and high end of the response rate's 95 % Wilson score interval (Wilson
-            1927), as fractions from 0 to 1 rounded to four decimal places; None where the rate is None.
         participants_completed: distinct participants who reached the end: they answered the last question, or
             ended the survey early by an answer that does so. None unless it is known of every launch, and
             for a message that asks nothing.
@@ -83,7 +79,7 @@ class MessageReport(Part, frozen=True):
         doubtful: replies to this message that may opt out and wait for a decision: see `runner optouts`. None
             unless it is known of every launch.
         time_to_first_answer: from the start of the launch to a participant's first answer.
-        days: from the first on which anything happened to the last; days without anything are left out.
+        days: those with answers. Empty where not all answers to the message were read.
         non_answers: results to this message that answer nothing and count as no answer: blank ones, reactions
             of phones (Liked "…") and automatic replies. None unless it is known of every launch.
         partly_known: of the counts that are None, those that are known of some launches.
@@ -96,7 +92,6 @@ class MessageReport(Part, frozen=True):
     reconciled_at: datetime | None
     launches: Count
     reconciled_launches: Count
-    reconciled_sent: Count
     recipients: Count
     sent: Count
     rejected: Count | None
@@ -104,7 +99,6 @@ class MessageReport(Part, frozen=True):
     sessions: Sessions
     participants_answered: Count | None
     response_rate: Rate | None
-    response_rate_interval: Interval | None
     participants_completed: Count | None
     completion_rate: Rate | None
     renders: Count | None
@@ -290,12 +284,10 @@ class Audience(Part, frozen=True):
         planned_at: when. UTC, ISO 8601.
         recipients: each person once.
         reserved: recipients who were neither sent to, nor to be sent to at once, by reason; most first.
-        control_group: the experiment's holdout; it is also among `reserved`.
     """
 
     planned_at: datetime
     recipients: Count
-    control_group: Count
     reserved: tuple[Caveat, ...]
 
 
@@ -315,17 +307,12 @@ class Volume(Part, frozen=True):
 
 
 class Day(Part, frozen=True):
-    """One day of a message, in the campaign's time zone: recipients sent to, first answers, and all results.
+    """One day of a message, in the campaign's time zone.
 
     Attributes:
         date: the day, ISO 8601.
-        sent: recipients who were sent to on it.
-        first_answers: participants whose first answer came on it. None where not all answers to the message
-            were read.
-        answers: results of it. None where not all answers to the message were read.
+        answers: results that came on it.
     """
 
     date: date
-    sent: Count
-    first_answers: Count | None
-    answers: Count | None
+    answers: Count

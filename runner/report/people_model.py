@@ -103,7 +103,6 @@ class PeopleReport(Part, frozen=True):
         replaced: people who answered nothing, and whose last survey a later text of this account ended. They
             may never have had the time to answer.
         response_rate_without_replaced: `answered` of `texted` without `replaced`.
-        response_rate_without_replaced_interval: as for `response_rate`.
         completed: people who reached the end of a survey: they answered the last question, or ended it early
             by an answer that does so.
         completion_rate: `completed` of `answered`.
@@ -128,7 +127,6 @@ class PeopleReport(Part, frozen=True):
     response_rate_interval: Interval | None = None
     replaced: Count | None = None
     response_rate_without_replaced: Rate | None = None
-    response_rate_without_replaced_interval: Interval | None = None
     completed: Count | None = None
     completion_rate: Rate | None = None
     opted_out: Count | None = None

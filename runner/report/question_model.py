@@ -173,12 +173,6 @@ class QuestionReport(Part, frozen=True):
         mean_standard_error: of the mean, s/√n, to four significant figures; None of fewer than two answers.
         numeric_answers: for the scales `csat`, `ces` and `number`: how many answers `mean` and `median` rest
             on, else None.
-        broke_off: participants who answered this question, and no later one, without ending the survey, and
-            whose session has ended. None for the last question, and where some launch's answers were not
-            read.
-        is_unread: whether it is not known how many were asked, or answered.
-        in_part: what came back to this question of some launches, where only their answers were read;
-            else None.
     """
 
     tag: str
@@ -194,15 +188,7 @@ class QuestionReport(Part, frozen=True):
     median: Fraction | None = None
     mean_interval: Interval | None = None
     numeric_answers: Count | None = None
-    broke_off: Count | None = None
-    is_unread: bool = False
-    in_part: PartialAnswers | None = None
     mean_standard_error: float | None = None
-
-    @property
-    def shown(self) -> QuestionReport:
-        """The known part: of all launches, or of some."""
-        return self if self.in_part is None else self.in_part.question
 
     @property
     def scores(self) -> tuple[Score, ...]:
@@ -224,20 +210,6 @@ class QuestionReport(Part, frozen=True):
     def score(self) -> Score | None:
         """The main score; None for a scale without one."""
         return next(iter(self.scores), None)
-
-
-class PartialAnswers(Part, frozen=True):
-    """The answers to a question of `launches` of a message's `of` launches, without the number asked.
-
-    Attributes:
-        launches: how many launches it is of.
-        of: the launches of the message.
-        question: the question; how many people of these launches were asked is not known.
-    """
-
-    launches: Count
-    of: Count
-    question: QuestionReport
 
 
 class QuotedComment(Part, frozen=True):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from fractions import Fraction
+from itertools import accumulate
 from math import cbrt, erfc, exp, gamma, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -131,7 +133,9 @@ def summarise_numbers(numbers: Mapping[Fraction, int], z: float = Z_95) -> Numbe
     if not counted:
         return NumberSummary(mean=None, median=None, counted=0)
     total = sum((number * count for number, count in numbers.items()), Fraction())
-    middles = (_find_ranked(numbers, (counted - 1) // 2), _find_ranked(numbers, counted // 2))
+    ascending = sorted(numbers)
+    ranks = list(accumulate(numbers[number] for number in ascending))
+    middles = (ascending[bisect_right(ranks, rank)] for rank in ((counted - 1) // 2, counted // 2))
     return NumberSummary(
         mean=total / counted,
         median=sum(middles, Fraction()) / 2,
@@ -199,17 +203,6 @@ def _remove_skewness(end: float, skew: float) -> float:
     step = skew * (end - skew / 6)
     root = cbrt(1 + step)
     return 3 * (end - skew / 6) / (root * root + root + 1)
-
-
-def _find_ranked(numbers: Mapping[Fraction, int], rank: int) -> Fraction:
-    """Return the number at a rank, from 0, of all answers in ascending order."""
-    ascending = iter(sorted(numbers))
-    number = next(ascending)
-    passed = numbers[number]
-    while passed <= rank:
-        number = next(ascending)
-        passed += numbers[number]
-    return number
 
 
 def chi_squared_p_value(statistic: float, freedom: int) -> float:

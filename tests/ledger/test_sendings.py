@@ -77,21 +77,6 @@ def sent(ledger: Ledger, deliver: Deliver, make_record: MakeRecord) -> list[int]
     return ids
 
 
-def test_sends_are_counted_by_minute(ledger: Ledger, sent: list[int]) -> None:
-    """Recipients of accepted launches, sorted; a renamed message's are added up."""
-    assert len(sent) == 4
-    with ledger.reading() as connection:
-        counted = sendings.count_sent_by_minute(connection, 1, {})
-        assert [(row.message, row.minute[:10], row.recipients) for row in counted] == [
-            ("ask", "2026-11-20", 4),
-            ("ask", "2026-11-21", 1),
-            ("opener", "2026-11-20", 1),
-        ]
-        assert counted[1].minute == "2026-11-21T00:00"
-        assert [row.recipients for row in sendings.count_sent_by_minute(connection, 1, RENAMED)] == [5, 1]
-        assert sendings.count_sent_by_minute(connection, 2, {}) == []
-
-
 def opt_out(connection: Connection, evidence: str, source: str = "reply", state: str = "confirmed") -> None:
     connection.execute(
         insert(opt_outs).values(

@@ -11,9 +11,7 @@ from runner.report.comparison_model import (
     AnalysisReport,
     ArmShare,
     Change,
-    ControlGroup,
     ExperimentReport,
-    JudgedArm,
     PairComparison,
     SeriesReport,
     SplitReport,
@@ -180,7 +178,6 @@ def build_reminded() -> CampaignReport:
         opted_out=19,
         replaced=96,
         response_rate_without_replaced=divide(598, 1312),
-        response_rate_without_replaced_interval=wilson_interval(598, 1312),
         dispositions=DISPOSITIONS,
         rates=RATES,
     )
@@ -342,7 +339,6 @@ def build_compared() -> ExperimentReport:
             date(2026, 11, 29),
             None,
             is_due=True,
-            arms=tuple(JudgedArm(arm.name, arm.texted or 0, arm.answered or 0) for arm in arms),
         ),
         split=SplitReport(
             tuple(
@@ -351,7 +347,6 @@ def build_compared() -> ExperimentReport:
             0.98,
             is_as_planned=True,
         ),
-        control_group=ControlGroup(243, 2, 2190, 98),
     )
 
 

@@ -25,7 +25,7 @@ from runner.report.question_model import (
     SatisfactionScore,
     Score,
 )
-from runner.report.scores import divide, wilson_interval
+from runner.report.scores import divide
 from tests.report.sample import NO_TIMES, START, build_column, build_survey, replace
 
 
@@ -54,7 +54,6 @@ def build_empty(sent: int = 0, **changes: Any) -> CampaignReport:
         reconciled_at=None,
         launches=1,
         reconciled_launches=1,
-        reconciled_sent=sent,
         recipients=sent,
         sent=sent,
         texted=sent,
@@ -63,7 +62,6 @@ def build_empty(sent: int = 0, **changes: Any) -> CampaignReport:
         sessions=Sessions(0, 0, 0),
         participants_answered=0,
         response_rate=divide(0, sent),
-        response_rate_interval=wilson_interval(0, sent) if sent else None,
         participants_completed=0,
         completion_rate=None,
         renders=0,
@@ -105,7 +103,6 @@ def build_hostile(text: str) -> CampaignReport:
             ResponseCount(text, text, 9, Fraction(9, 20)),
         ),
         csat=SatisfactionScore(Fraction(1, 2), 10, 20),
-        broke_off=1,
     )
     choice = replace(question, scale="choice", csat=None)
     group = replace(build_column().groups[0], name=text, scores=(Score(text, "mean", None, None, 0),))
@@ -120,7 +117,7 @@ def build_hostile(text: str) -> CampaignReport:
         tag=text,
         discrepancies=(text,),
         questions=(question,),
-        audience=Audience(START, 20, 0, (Caveat(text, 17),)),
+        audience=Audience(START, 20, (Caveat(text, 17),)),
     )
     return CampaignReport(
         campaign=text,

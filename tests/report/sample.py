@@ -15,9 +15,7 @@ from runner.report.comparison import compare_arms, share
 from runner.report.comparison_model import (
     AnalysisReport,
     ArmShare,
-    ControlGroup,
     ExperimentReport,
-    JudgedArm,
     SplitReport,
 )
 from runner.report.funnel import outcome_rates
@@ -41,10 +39,7 @@ from tests.report.sample_questions import build_questions, distribute, times
 START = datetime(2026, 11, 18, 14, 0, 3, tzinfo=UTC)
 NO_TIMES = TimeSummary(0, None, None)
 DAYS = tuple(
-    Day(date(2026, 11, 18 + number), sent, first, answers)
-    for number, (sent, first, answers) in enumerate(
-        [(994, 271, 1066), (0, 84, 344), (0, 31, 121), (0, 11, 47), (0, 4, 15), (0, 1, 4)]
-    )
+    Day(date(2026, 11, 18 + number), answers) for number, answers in enumerate((1066, 344, 121, 47, 15, 4))
 )
 
 
@@ -77,7 +72,6 @@ def build_experiment() -> ExperimentReport:
     """Return two arms, of which the second answers more."""
     arms = (build_group("short", 491, 182, 131, 22), build_group("friendly", 491, 220, 170, 32))
     samples = [share(arm.name, arm.answered or 0, arm.texted or 0) for arm in arms]
-    judged = tuple(JudgedArm(arm.name, arm.texted or 0, arm.answered or 0, arm.answered) for arm in arms)
     split = SplitReport(
         tuple(ArmShare(arm.name, 497, Fraction(1, 2), Fraction(1, 2)) for arm in arms),
         1.0,
@@ -87,9 +81,8 @@ def build_experiment() -> ExperimentReport:
         message="ask",
         arms=arms,
         comparisons=compare_arms("response", samples),
-        analysis=AnalysisReport("fixed", date(2026, 11, 20), None, is_due=True, arms=judged),
+        analysis=AnalysisReport("fixed", date(2026, 11, 20), None, is_due=True),
         split=split,
-        control_group=ControlGroup(50, None, 982, None),
     )
 
 
@@ -124,7 +117,6 @@ def build_people() -> PeopleReport:
         response_rate_interval=wilson_interval(402, 982),
         replaced=40,
         response_rate_without_replaced=divide(402, 942),
-        response_rate_without_replaced_interval=wilson_interval(402, 942),
         completed=301,
         completion_rate=divide(301, 402),
         opted_out=17,
@@ -146,14 +138,12 @@ def build_survey() -> MessageReport:
         recipients=998,
         sent=994,
         reconciled_launches=4,
-        reconciled_sent=994,
         rejected=2,
         unresolved=4,
         sessions=Sessions(queued=12, active=77, complete=905),
         participants_answered=402,
         texted=982,
         response_rate=divide(402, 982),
-        response_rate_interval=wilson_interval(402, 982),
         participants_completed=301,
         completion_rate=divide(301, 402),
         renders=3391,
@@ -164,7 +154,6 @@ def build_survey() -> MessageReport:
             planned_at=START - timedelta(minutes=10),
             recipients=1060,
             reserved=(Caveat("control_group", 50), Caveat("opted_out", 8), Caveat("no_consent", 2)),
-            control_group=50,
         ),
         volume=Volume(3391, Fraction(3391, 1_000_000), Fraction(3391, 100)),
         opt_outs=14,
@@ -187,13 +176,11 @@ def build_text(name: str, sent: int, sent_at: datetime) -> MessageReport:
         sent=sent,
         texted=sent,
         reconciled_launches=1,
-        reconciled_sent=sent,
         rejected=0,
         unresolved=0,
         sessions=Sessions(0, 0, sent),
         participants_answered=None,
         response_rate=None,
-        response_rate_interval=None,
         participants_completed=None,
         completion_rate=None,
         renders=sent,
@@ -205,7 +192,7 @@ def build_text(name: str, sent: int, sent_at: datetime) -> MessageReport:
         opt_outs=3,
         doubtful=0,
         time_to_first_answer=NO_TIMES,
-        days=(Day(sent_at.date(), sent, None, None),),
+        days=(),
     )
 
 
@@ -217,7 +204,6 @@ def build_follow_up() -> MessageReport:
         sessions=Sessions(0, 4, 78),
         participants_answered=37,
         response_rate=divide(37, 82),
-        response_rate_interval=wilson_interval(37, 82),
         participants_completed=37,
         completion_rate=Fraction(1),
         renders=201,
@@ -235,7 +221,7 @@ def build_follow_up() -> MessageReport:
         ),
         volume=Volume(201),
         time_to_first_answer=times(37, 380, 7300),
-        days=(Day(sent_at.date(), 82, 30, 30), Day(date(2026, 11, 22), 0, 7, 7)),
+        days=(Day(sent_at.date(), 30), Day(date(2026, 11, 22), 7)),
     )
 
 

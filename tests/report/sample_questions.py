@@ -60,7 +60,6 @@ def build_nps(counts: Sequence[int] = SCORES, interval: Interval | None = (19.9,
             counted=counted,
             interval=interval,
         ),
-        broke_off=31,
     )
 
 
@@ -84,7 +83,6 @@ def build_service() -> QuestionReport:
         median=Fraction(4),
         mean_interval=(3.69, 3.93),
         numeric_answers=371,
-        broke_off=22,
     )
 
 
@@ -97,7 +95,6 @@ def build_contact() -> QuestionReport:
         answers=349,
         answer_rate=divide(349, 371),
         distribution=distribute({"Sure": 262, "Rather not": 87}),
-        broke_off=8,
     )
 
 
@@ -113,7 +110,6 @@ def build_visits() -> QuestionReport:
         median=Fraction(2),
         mean_interval=(3.5, 4.5),
         numeric_answers=250,
-        broke_off=40,
     )
 
 

@@ -83,7 +83,7 @@ def test_the_json_document_is_what_the_schema_says(sample_report: CampaignReport
     assert document["format_version"] == "1.0"
     ask = document["messages"][0]
     assert ask["response_rate"] == 0.4094
-    assert ask["response_rate_interval"] == [0.379, 0.4404]
+    assert document["people"]["response_rate_interval"] == [0.379, 0.4404]
     assert ask["completion_rate"] == round(301 / 402, 4)
     assert document["people"]["rates"]["rr2"] == round(402 / 998, 4)
     assert ask["questions"][0]["nps"]["interval"] == [19.9, 35.0]

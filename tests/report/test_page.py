@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 
 from runner.document import Part
 from runner.reasons import REASONS
-from runner.report.comparison_model import AnalysisReport, ArmShare, JudgedArm, PairComparison, SplitReport
+from runner.report.comparison_model import AnalysisReport, ArmShare, PairComparison, SplitReport
 from runner.report.documents.comparisons import show_experiment, show_groups, write_analysis
 from runner.report.documents.index import write_index
 from runner.report.documents.page import write_html, write_markdown
@@ -265,7 +265,7 @@ def test_a_verdict_is_a_sentence(verdicts: Sequence[Verdict], said: list[str]) -
         PairComparison("response", "B", "A", Fraction(1, 10), (0.01, 0.2), 0.01, verdicts[0]),
         PairComparison("score", "B", "A", Fraction(-9), (-17.0, -1.0), 0.01, verdicts[1]),
     )
-    compared = replace(build_compared(), comparisons=pairs, analysis=None, split=None, control_group=None)
+    compared = replace(build_compared(), comparisons=pairs, analysis=None, split=None)
     assert read_sentences(show_experiment(compared, "nps")) == said
 
 
@@ -273,19 +273,19 @@ def test_a_verdict_is_a_sentence(verdicts: Sequence[Verdict], said: list[str]) -
     ("analysis", "sentence"),
     [
         (
-            AnalysisReport("sequential", None, None, is_due=True, arms=()),
+            AnalysisReport("sequential", None, None, is_due=True),
             "Tested anew at every look: of 100 experiments without a difference, at most 5 ever show one.",
         ),
         (
-            AnalysisReport("fixed", None, 1000, is_due=False, arms=()),
+            AnalysisReport("fixed", None, 1000, is_due=False),
             "The verdict is taken 7 days after 1,000 people got each text.",
         ),
         (
-            AnalysisReport("fixed", date(2026, 12, 15), None, is_due=False, arms=()),
+            AnalysisReport("fixed", date(2026, 12, 15), None, is_due=False),
             "The verdict is taken by the first report with all answers of 15 December 2026.",
         ),
         (
-            AnalysisReport("fixed", date(2026, 12, 15), 1, is_due=True, arms=(JudgedArm("A", 1, 0),)),
+            AnalysisReport("fixed", date(2026, 12, 15), 1, is_due=True),
             "The verdict is of the people texted, and of the answers that came, before 15 December 2026.",
         ),
     ],
@@ -296,7 +296,7 @@ def test_it_is_said_when_the_verdict_is_taken(analysis: AnalysisReport, sentence
 
 
 def test_a_split_that_was_not_planned_is_a_notice() -> None:
-    """Shares of the arms that chance does not give are said to, and so is what the control group did."""
+    """Shares of the arms that chance does not give are said to."""
     arms = (
         ArmShare("A", 700, Fraction(7, 10), Fraction(1, 2)),
         ArmShare("B", 300, Fraction(3, 10), Fraction(1, 2)),
@@ -304,16 +304,13 @@ def test_a_split_that_was_not_planned_is_a_notice() -> None:
     compared = replace(build_compared(), split=SplitReport(arms, 0.0, is_as_planned=False))
     said = read_sentences(show_experiment(compared, "nps"))
     shares = "A 70.0\u202f% (planned 50\u202f%), B 30.0\u202f% (planned 50\u202f%)"
-    opted_out = "Since then 2 of them opted out, and 98 of those who were texted."
-    assert said[-2:] == [
-        f"Not split as planned: {shares}. Something other than the lot chose, so differences mean little.",
-        f"Control group: 243 people, drawn by lot, got nothing. {opted_out}",
-    ]
+    words = "Something other than the lot chose, so differences mean little."
+    assert said[-1] == f"Not split as planned: {shares}. {words}"
 
 
 def test_a_reason_that_is_not_known_keeps_its_name() -> None:
     """Reasons of the plan have names for people; a new one has the plan's."""
-    audience = Audience(START, 10, 0, (Caveat("capped", 2), Caveat("new_rule", 1)))
+    audience = Audience(START, 10, (Caveat("capped", 2), Caveat("new_rule", 1)))
     report = build_reminded()
     page = write_html(replace(report, messages=(replace(report.messages[0], audience=audience),)))
     assert f"<bdi>{REASONS['capped'].label}</bdi></th>" in page

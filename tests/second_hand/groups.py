@@ -160,7 +160,7 @@ def _hide(sizes: dict[str, int], hidden: set[str]) -> set[str]:
 
 
 def compare_arms(
-    people: People, campaign: dict[str, Any], situation: Situation, main: str | None, control: Figures | None
+    people: People, campaign: dict[str, Any], situation: Situation, main: str | None
 ) -> Figures | None:
     of = campaign.get("variants", {}).get("of")
     if of is None:
@@ -168,7 +168,7 @@ def compare_arms(
     (one,) = (one for one in people.messages if one.message["id"] == of)
     reached = one.people[one.people.state != "refused"].drop_duplicates("phone")
     members = {arm: set(reached[reached.arm == arm].phone) for arm in one.ways}
-    found: Figures = {"message": of, "split": _check_split(campaign, members), "control_group": control}
+    found: Figures = {"message": of, "split": _check_split(campaign, members)}
     if not people.is_read:
         return found | {"arms": [], "comparisons": [], "analysis": None}
     plan = campaign["variants"].get("analysis", {"sequential": True})
@@ -202,15 +202,6 @@ def compare_arms(
             "due": None if due is None else str(due),
             "per_arm": plan.get("per_arm"),
             "is_due": is_due,
-            "arms": [
-                {
-                    "name": arm,
-                    "texted": counts[arm][1],
-                    "answered": counts[arm][0],
-                    "scored": score_answers(*scores[arm])["counted"] if scores else None,
-                }
-                for arm in members
-            ],
         },
     }
 

@@ -99,7 +99,7 @@ def recount_people(people: People, campaign: dict[str, Any], audiences: list[Fig
     held = campaign.get("variants", {}).get("holdout")
     names = (
         "queued", "blocked", "texted", "answered", "response_rate", "response_rate_interval", "replaced",
-        "response_rate_without_replaced", "response_rate_without_replaced_interval", "completed",
+        "response_rate_without_replaced", "completed",
         "completion_rate", "opted_out", "open", "dispositions", "rates",
     )  # fmt: skip
     found: Figures = {
@@ -127,9 +127,6 @@ def recount_people(people: People, campaign: dict[str, Any], audiences: list[Fig
         "response_rate_interval": formulas.wilson(answered, texted) if texted else None,
         "replaced": left,
         "response_rate_without_replaced": _divide(answered, texted - left),
-        "response_rate_without_replaced_interval": formulas.wilson(answered, texted - left)
-        if texted
-        else None,
         "completed": len(people.completed),
         "completion_rate": _divide(len(people.completed), answered),
         "opted_out": len(people.opted_out),

@@ -32,19 +32,13 @@ _OWN_WORDS = "(in the participant's own words)"
 
 def recount_question(one: Message, steps: Figures, question: dict[str, Any]) -> Figures:
     tag = question["tag"]
-    if not one.sent.is_read.any() and not one.sent.empty:
-        return describe_question(question, None) | {"asked": None, "answer_rate": None, "broke_off": None}
+    if not one.is_read:
+        return describe_question(question, None)
     latest = one.latest[one.latest.tag == tag]
-    whole = describe_question(question, latest) | {
+    return describe_question(question, latest) | {
         "asked": steps["asked"][tag],
         "answer_rate": len(latest) / steps["asked"][tag] if steps["asked"][tag] else None,
-        "broke_off": steps["broken"].get(tag),
     }
-    if one.is_read:
-        return whole
-    part = whole | {"asked": None, "answer_rate": None, "broke_off": None}
-    empty = describe_question(question, None)
-    return empty | {"in_part": {"launches": int(one.sent.is_read.sum()), "question": part}}
 
 
 def count_points(question: dict[str, Any], latest: pd.DataFrame) -> list[float]:
@@ -55,7 +49,7 @@ def describe_question(question: dict[str, Any], latest: pd.DataFrame | None, alp
     scale = question.get("scale", "choice" if "responses" in question else "text")
     nothing = dict.fromkeys(
         ("asked", "answers", "answer_rate", "nps", "csat", "mean", "median", "mean_interval",
-         "numeric_answers", "broke_off", "in_part", "mean_standard_error")
+         "numeric_answers", "mean_standard_error")
     )  # fmt: skip
     about = {"tag": question["tag"], "text": question["text"], "scale": scale, "distribution": []}
     if latest is None:

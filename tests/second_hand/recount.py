@@ -8,7 +8,6 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from tests.second_hand import formulas
 from tests.second_hand.comments import quote_people
 from tests.second_hand.groups import (
     break_down,
@@ -35,12 +34,6 @@ def recount(situation: Situation, campaign: dict[str, Any]) -> Figures:
     audiences = [found for (name, _), found in situation.audiences.items() if name == campaign["name"]]
     people = recount_people(everybody, campaign, audiences)
     main = _find_main(campaign, messages)
-    control = None
-    if people["control_group"] is not None:
-        control = {
-            "people": people["control_group"], "opted_out": None, "texted": people["texted"],
-            "texted_opted_out": None,
-        }  # fmt: skip
     recounted = [_recount_message(one) for one in messages]
     starts = [_tell_start(one, choose) for choose in (min, max) for one in messages]
     firsts = [one for one in starts[: len(messages)] if one is not None]
@@ -63,7 +56,7 @@ def recount(situation: Situation, campaign: dict[str, Any]) -> Figures:
         "series": None,
         "questions": [_pool(everybody, recounted, *pair) for pair in list_asked(everybody)],
         "groups": break_down(everybody, situation, main),
-        "experiment": compare_arms(everybody, campaign, situation, main, control),
+        "experiment": compare_arms(everybody, campaign, situation, main),
         "comments": quote_people(everybody, main, situation.groups),
         "messages": recounted,
         "runs": _recount_runs(situation, sent),
@@ -116,7 +109,6 @@ def _recount_message(one: Message) -> Figures:
         "reconciled_at": one.situation.reconciled if sent.is_read.any() else None,
         "launches": len(sent),
         "reconciled_launches": int(sent.is_read.sum()),
-        "reconciled_sent": int(sent[sent.is_read]["size"].sum()),
         "recipients": recipients + unresolved,
         "sent": recipients,
         "texted": texted if is_read else None,
@@ -125,13 +117,12 @@ def _recount_message(one: Message) -> Figures:
         "sessions": states if is_read else dict.fromkeys(states),
         "participants_answered": known["participants_answered"] if asks else None,
         "response_rate": answered / texted if has_rate else None,
-        "response_rate_interval": formulas.wilson(answered, texted) if has_rate else None,
         "participants_completed": known["participants_completed"] if asks else None,
         "completion_rate": completed / answered if has_rate and answered else None,
         "renders": counts["renders"] if is_read else None,
         "results": known["results"],
         "questions": [recount_question(one, steps, question) for question in one.questions],
-        "audience": one.situation.audiences.get((one.campaign["name"], message["id"])),
+        "audience": _describe_audience(one),
         "volume": measure_volume(one, counts["renders"]),
         "opt_outs": known["opt_outs"],
         "doubtful": known["doubtful"],
@@ -145,6 +136,11 @@ def _recount_message(one: Message) -> Figures:
         if not is_read and sent.is_read.any()
         else [],
     }
+
+
+def _describe_audience(one: Message) -> Figures | None:
+    found = one.situation.audiences.get((one.campaign["name"], one.message["id"]))
+    return found and {name: value for name, value in found.items() if name != "control_group"}
 
 
 def _tell_start(one: Message, choose: Any) -> Any:

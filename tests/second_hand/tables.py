@@ -127,11 +127,9 @@ def _name_columns(kind: type[Sending | Conversation | Reply]) -> list[str]:
 
 
 def walk(one: Message) -> Figures:
-    """Return who was asked, answered and broke off at each question, and who reached the end."""
+    """Return who was asked and answered each question, and who reached the end."""
     texted = find_texted(one)
     people = one.people
-    still = set(people[(people.state == "sent") & (people.status != "COMPLETE")].phone)
-    broken: dict[str, int] = {}
     completed: set[str] = set()
     reached: dict[str, set[str]] = {}
     latest = one.latest
@@ -154,13 +152,10 @@ def walk(one: Message) -> Figures:
                 before = set(said.get(tags[place - 1], ()))
                 led = (before - ended) | answered
             reached.setdefault(tag, set()).update(led)
-            if place < len(tags) - 1:
-                later = {phone for each in tags[place + 1 :] for phone in said.get(each, ())}
-                broken[tag] = broken.get(tag, 0) + len(answered - later - ended - still)
         if tags:
             completed |= set(said.get(tags[-1], ())) | ended
     asked = {tag: len(phones) for tag, phones in reached.items()}
-    return {"asked": asked, "reached": reached, "broken": broken, "completed": completed}
+    return {"asked": asked, "reached": reached, "completed": completed}
 
 
 def find_texted(one: Message) -> set[str]:

@@ -19,16 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SCHEMA: dict[str, Any] = json.loads((Path(__file__).parents[2] / "schemas/report.schema.json").read_bytes())
-_QUESTIONS = (
-    *("/messages[]/questions[]", "/messages[]/questions[]/in_part/question"),
-    *("/questions[]/question", "/questions[]/question/in_part/question"),
-)
-_NEVER = ("opted_out", "texted_opted_out")
 EXEMPT = {
     **dict.fromkeys(("/discrepancies[]", "/messages[]/discrepancies[]"), "sentences, without a figure"),
-    **{f"{path}/is_unread": "says why other figures are null" for path in _QUESTIONS},
-    **{f"/experiment/control_group/{name}": "None without the audience" for name in _NEVER},
-    **{f"{path}/in_part/of": "the message's launches" for path in _QUESTIONS},
 }
 """Paths of the schema that are not compared, and why."""
 

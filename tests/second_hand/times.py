@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -36,21 +36,8 @@ def measure_volume(one: Message, renders: int) -> Figures:
 
 
 def list_days(one: Message) -> list[Figures]:
+    if not one.is_read or not one.questions:
+        return []
     zone = one.campaign.get("schedule", {}).get("timezone", "UTC")
-    sent: Counter[Any] = Counter()
-    for launch in one.sent.to_dict("records"):
-        # An `apply` may last beyond midnight.
-        start = launch["start"] if launch["is_read"] else launch["taken"]
-        sent[start.tz_convert(zone).date()] += launch["size"]
-    days: list[Figures] = []
-    answers = one.answers.assign(day=one.answers["at"].dt.tz_convert(zone).dt.date)
-    first = Counter(answers.groupby("phone")["day"].min()) if len(answers) else Counter()
-    every = Counter(answers.day)
-    for day in sorted({*sent, *first, *every}):
-        if one.is_read and one.questions:
-            days.append(
-                {"date": str(day), "sent": sent[day], "first_answers": first[day], "answers": every[day]}
-            )
-        elif sent[day]:
-            days.append({"date": str(day), "sent": sent[day], "first_answers": None, "answers": None})
-    return days
+    every = Counter(one.answers["at"].dt.tz_convert(zone).dt.date)
+    return [{"date": str(day), "answers": every[day]} for day in sorted(every)]

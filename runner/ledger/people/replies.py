@@ -6,6 +6,7 @@ A reply that asks for texts again is a proposal: it lets nobody in by itself.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -24,7 +25,6 @@ from runner.ledger.results.sendings import count_results, is_evidence
 from runner.ledger.tables import campaigns, launch_stats, launches, of_target, opt_ins, opt_outs, results
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Collection, Mapping
     from datetime import timedelta
 
@@ -108,6 +108,8 @@ def count_waiting(
     connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str]
 ) -> Counter[str]:
     """Return the replies to a campaign that `list_waiting` lists, by message id."""
+    if not list_waiting(connection, target):
+        return Counter()  # without reading all results
     is_doubtful = is_evidence(*_list_doubtful(target))
     return count_results(connection, campaign_id, message_ids, is_doubtful)
 

@@ -267,13 +267,14 @@ def count_states(
     connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
 ) -> dict[tuple[str, str], int]:
     """Return the number of recipients by message and the state of their latest launch."""
+    # By launch, so that an index alone is read.
+    people = select(func.count()).where(deliveries.c.launch_id == launches.c.id).scalar_subquery()
     query = (
-        select(label_message(message_ids, deliveries.c.message), launches.c.state, func.count())
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .where(deliveries.c.campaign_id == campaign_id)
+        select(label_message(message_ids), launches.c.state, func.sum(people))
+        .where(launches.c.campaign_id == campaign_id)
         .group_by("current_id", launches.c.state)
     )
-    return {(message, state): count for message, state, count in connection.execute(query)}
+    return {(message, state): int(count) for message, state, count in connection.execute(query) if count}
 
 
 def read_sent_digests(

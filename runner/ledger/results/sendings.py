@@ -11,7 +11,7 @@ from sqlalchemy import Connection, and_, case, func, select
 
 from runner.ledger.database import insert_or_update, read_info, write_info
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
-from runner.ledger.report_model import AudienceRow, ContactRow, OptOutReply, SentRow, ServicePlan
+from runner.ledger.report_model import AudienceRow, ContactRow, OptOutReply, ServicePlan
 from runner.ledger.results.result_feed import RESULTS_EDITION
 from runner.ledger.tables import (
     audiences,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Select
 
-_MINUTE_LENGTH = len("2026-11-20T09:30")
 _PORTION = 5000
 BEGAN = func.coalesce(func.nullif(launch_stats.c.project_launch_start, ""), launches.c.outcome_at)
 """The start of a launch by the service's clock; if unknown, the time of its answer."""
@@ -109,21 +108,6 @@ def note_behind(connection: Connection, campaign_id: int, *, is_behind: bool) ->
 def is_behind(connection: Connection, campaign_id: int) -> bool:
     """Return whether the ledger may lack launches of a campaign, as `note_behind` has recorded."""
     return bool(read_info(connection, f"behind/{campaign_id}"))
-
-
-def count_sent_by_minute(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
-) -> list[SentRow]:
-    """Return the recipients of accepted launches by message and minute, in that order."""
-    minute = func.substr(BEGAN, 1, _MINUTE_LENGTH).label("minute")
-    query = (
-        select(label_message(message_ids), minute, func.sum(launches.c.recipients))
-        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
-        .group_by("current_id", "minute")
-        .order_by("current_id", "minute")
-    )
-    return [SentRow(*row[:2], int(row[2])) for row in connection.execute(query)]
 
 
 def read_contact_mark(connection: Connection, campaign_id: int) -> str:

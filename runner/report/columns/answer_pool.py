@@ -102,28 +102,30 @@ class AnswerPool:
             self.engine.run(_LATEST.format(latest=latest, answers=answers))
         self.engine.fill("pool_asked", {"question": "INTEGER", "person": "UUID"}, ())
 
+    def find_places(self, outline: MessageOutline) -> dict[int, int]:
+        """Return the places of the message's questions that are counted over messages, by their numbers."""
+        places = {question.tag: place for place, question in enumerate(outline.questions)}
+        return {
+            key: places[one.question.tag] for key, one in self._pooled.items() if outline.id in one.messages
+        }
+
     def add(self, number: int, outline: MessageOutline) -> None:
         """Add the answers to a message, at its place in the campaign, that the engine has in `people`."""
-        places = {question.tag: place for place, question in enumerate(outline.questions)}
-        for key, one in self._pooled.items():
-            if outline.id not in one.messages:
-                continue
-            place = places[one.question.tag]
+        for key, place in self.find_places(outline).items():
             self.engine.run(
-                f"INSERT INTO pool SELECT {key}, {number}, person, latest_{place}.reading, latest_{place}.us "
+                f"INSERT INTO pool SELECT {key}, {number}, person, latest_{place}, us_{place} "
                 f"FROM people WHERE latest_{place} IS NOT NULL"
             )
-            if len(one.messages) > 1:
+            if len(self._pooled[key].messages) > 1:
                 self.engine.run(
                     f"INSERT INTO pool_asked SELECT {key}, person FROM touches WHERE message = {number} "
                     f"AND ({was_asked(outline, place)})"
                 )
             if key == self.outline.score and self.deadline.cutoff_us is not None:
-                latest = "max({'us': created_us, 'tie': tie, 'reading': reading})"
                 self.engine.run(
-                    f"INSERT INTO early_pool SELECT {key}, {number}, person, latest.reading, latest.us FROM ("
-                    f"SELECT person, {latest} AS latest FROM read_answers WHERE place = {place} "
-                    f"AND created_us < {self.deadline.cutoff_us} GROUP BY person)"
+                    f"INSERT INTO early_pool SELECT {key}, {number}, person, arg_max(reading, rank), "
+                    f"max(created_us) FROM read_answers WHERE place = {place} "
+                    f"AND created_us < {self.deadline.cutoff_us} GROUP BY person"
                 )
 
     def count_questions(self, readings: Sequence[AnswerReading]) -> dict[int, PooledTally]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -26,36 +26,28 @@ from runner.report.columns.question_columns import (
 from runner.report.facts import (
     AnswerReading,
     CampaignTally,
-    DayTally,
     MessageOutline,
     MessageTally,
-    QuestionTally,
 )
 from runner.report.question_model import TimeSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import date, datetime
+    from datetime import datetime
     from zoneinfo import ZoneInfo
 
     from runner.report.columns.engine import Engine
     from runner.report.facts import CampaignOutline
 
 
-_ANSWER = "{'us': created_us, 'tie': tie, 'reading': reading}"
 # Whole seconds, without negative times. Quantiles as of numpy, R and spreadsheets: R. J. Hyndman and Y. Fan,
 # "Sample quantiles in statistical packages", The American Statistician 50 (1996), 361-365, definition 7.
 _FIRST_TIMES = """
 SELECT count(*), quantile_cont(seconds, 0.5), quantile_cont(seconds, 0.9)
 FROM (SELECT (first_us - started_us) // 1000000 AS seconds FROM people WHERE first_us >= started_us)
 """
-_READINGS = (
-    "SELECT arm, latest_{0}.reading, count(*) AS n FROM people WHERE latest_{0} IS NOT NULL GROUP BY ALL"
-)
+_READINGS = "SELECT latest_{0}, count(*) AS n FROM people WHERE latest_{0} IS NOT NULL GROUP BY ALL"
 # Quarters of an hour, which no time zone's days cut through.
-_FIRST_QUARTERS = (
-    f"SELECT first_us // {QUARTER_US} AS quarter, count(*) AS n FROM people WHERE first_us > 0 GROUP BY ALL"
-)
 _ANSWER_QUARTERS = (
     f"SELECT created_us // {QUARTER_US} AS quarter, count(*) AS n FROM named "
     "WHERE message = ? AND created_us > 0 AND NOT refuses GROUP BY ALL"
@@ -74,34 +66,35 @@ def count_message(
     engine: Engine, number: int, message: str, asked: Asked, readings: Sequence[AnswerReading], zone: ZoneInfo
 ) -> MessageTally:
     """Return the tally of one message, from the tables `people` and `touches`."""
-    paths, open_paths = count_paths(engine, number)
     return MessageTally(
         results=asked.results,
         refusals=asked.refusals,
         non_answers=asked.non_answers,
-        paths=paths,
-        open_paths=open_paths,
+        paths=count_paths(engine, number),
         questions={
-            question.tag: QuestionTally(_count_readings(engine, place, readings))
+            question.tag: _count_readings(engine, place, readings)
             for place, question in enumerate(asked.questions)
         },
         unknown=asked.unknown,
         first_times=_time_first(engine),
-        days=_count_days(engine, message, zone),
+        days=dict(sorted(add_days(engine.rows(_ANSWER_QUARTERS, [message]), zone).items())),
         contacts=count_contacts(engine, number),
     )
 
 
-def gather_people(engine: Engine, asked: Asked, ending: Sequence[int]) -> None:
+def gather_people(engine: Engine, asked: Asked, ending: Sequence[int], timed: Collection[int]) -> None:
     """Make the table `people`, a row a participant with the latest answers.
 
-    `latest_0` and so on are the latest answer to each question: of several of one microsecond, that with the
-    largest guid.
+    `latest_0` and so on are the reading of the latest answer to each question: of several of one microsecond,
+    that with the largest guid. `us_0` and so on are when it came, at the places `timed` only.
     """
     steps = [_write_step(place, ending) for place in range(len(asked.questions))]
     latest = "".join(
-        f", max({_ANSWER}) FILTER (WHERE place = {place}) AS latest_{place}"
+        f", arg_max(reading, rank) FILTER (WHERE place = {place}) AS latest_{place}"
         for place in range(len(asked.questions))
+    )
+    latest += "".join(
+        f", max(created_us) FILTER (WHERE place = {place}) AS us_{place}" for place in sorted(timed)
     )
     engine.run(f"""
         CREATE OR REPLACE TEMP TABLE people AS
@@ -113,7 +106,7 @@ def gather_people(engine: Engine, asked: Asked, ending: Sequence[int]) -> None:
 
 def _write_step(place: int, ending: Sequence[int]) -> str:
     """Return the expression for a question's character of a path."""
-    number = f"latest_{place}.reading"
+    number = f"latest_{place}"
     ends = f"list_contains({list(ending)}::INTEGER[], {number})"
     return f"CASE WHEN {number} IS NULL THEN '-' WHEN {ends} THEN 'c' ELSE 'a' END"
 
@@ -126,15 +119,8 @@ def _time_first(engine: Engine) -> TimeSummary:
 
 def _count_readings(
     engine: Engine, place: int, readings: Sequence[AnswerReading]
-) -> dict[tuple[str, AnswerReading], int]:
-    rows = sorted(engine.rows(_READINGS.format(place)))
-    return {(arm, readings[number]): count for arm, number, count in rows}
-
-
-def _count_days(engine: Engine, message: str, zone: ZoneInfo) -> dict[date, DayTally]:
-    firsts = add_days(engine.rows(_FIRST_QUARTERS), zone)
-    answers = add_days(engine.rows(_ANSWER_QUARTERS, [message]), zone)
-    return {day: DayTally(firsts[day], answers[day]) for day in sorted(firsts.keys() | answers.keys())}
+) -> dict[AnswerReading, int]:
+    return {readings[number]: count for number, count in sorted(engine.rows(_READINGS.format(place)))}
 
 
 def count_campaign(
@@ -162,7 +148,7 @@ def count_campaign(
         asked = list_asked(one, [row[1:] for row in found if row[0] == one.id])
         place_answers(engine, one, asked)
         readings = read_kept(engine, one, asked, numbers)
-        gather_people(engine, asked, list_ending(readings))
+        gather_people(engine, asked, list_ending(readings), pool.find_places(one).values())
         names = {name for name, now in message_ids.items() if now == one.id}
         add_touches(engine, number, one, {*names, one.id})
         pool.add(number, one)

@@ -43,17 +43,17 @@ CELL_SEPARATOR = "\x1f"
 # microsecond, or without a known time, the later message's.
 _BEGIN = """
 CREATE OR REPLACE TEMP TABLE told (message INTEGER, person UUID, arm VARCHAR, tag VARCHAR, question INTEGER,
-  text VARCHAR, display_order INTEGER, refuses BOOLEAN, us BIGINT, tie UBIGINT, guid VARCHAR, answer VARCHAR,
+  text VARCHAR, display_order INTEGER, refuses BOOLEAN, us BIGINT, rank HUGEINT, guid VARCHAR, answer VARCHAR,
   code INTEGER, label VARCHAR, value DOUBLE, words VARCHAR);
 CREATE OR REPLACE TEMP VIEW kept AS FROM told WHERE question IS NOT NULL AND NOT refuses
-QUALIFY row_number() OVER (PARTITION BY person, message, question ORDER BY us DESC, tie DESC) = 1;
+QUALIFY row_number() OVER (PARTITION BY person, message, question ORDER BY rank DESC) = 1;
 CREATE OR REPLACE TEMP VIEW latest AS FROM kept
 QUALIFY row_number() OVER (PARTITION BY person, question ORDER BY us DESC, message DESC) = 1;
 """
 _KEEP = """
 INSERT INTO told
 SELECT ?::INTEGER, person, arm, question_tag, numbers.question, numbers.text, question_display_order, refuses,
-  created_us, tie, result_guid, if(label IS NULL AND value IS NULL, NULL, answer), code, label, value,
+  created_us, rank, result_guid, if(label IS NULL AND value IS NULL, NULL, answer), code, label, value,
   CASE WHEN label IS NULL AND value IS NULL AND NOT coalesce(concludes, false) THEN response END
 FROM read_replies r LEFT JOIN numbers ON numbers.place = r.place
 LEFT JOIN labels ON labels.place = r.place AND labels.reading = r.reading

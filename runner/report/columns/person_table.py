@@ -87,7 +87,7 @@ SELECT arm, count_if(is_sent) AS sent, count_if(is_sent AND is_listed) AS listed
 FROM touches WHERE message = ? GROUP BY ALL ORDER BY arm
 """
 _PATHS = """
-SELECT arm, path, count(*) AS n, count_if(is_open) AS open FROM touches
+SELECT arm, path, count(*) AS n FROM touches
 WHERE message = ? AND has_answered GROUP BY ALL ORDER BY ALL
 """
 
@@ -143,11 +143,9 @@ def count_contacts(engine: Engine, number: int) -> ContactTally:
     return ContactTally(sent, listed, queued, blocked, opted_out, texted)
 
 
-def count_paths(engine: Engine, number: int) -> tuple[Paths, Paths]:
-    """Return the participants of a message by arm and path: all, and those whose session has not ended."""
-    rows = engine.rows(_PATHS, [number])
-    every = {(arm, path): count for arm, path, count, _ in rows}
-    return every, {(arm, path): count for arm, path, _, count in rows if count}
+def count_paths(engine: Engine, number: int) -> Paths:
+    """Return the participants of a message by arm and path."""
+    return {(arm, path): count for arm, path, count in engine.rows(_PATHS, [number])}
 
 
 def gather_persons(engine: Engine, messages: int, experiment: int | None) -> PeopleTally:

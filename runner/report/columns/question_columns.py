@@ -43,10 +43,10 @@ LEFT JOIN asked ON asked.arm = r.arm AND asked.question_tag = r.question_tag WHE
 CREATE OR REPLACE TEMP VIEW answers AS SELECT * FROM replies WHERE NOT refuses;
 """
 # Answers that are not kept, and unknown ones that are too rare, share the reading of
-# answers in own words.
+# answers in own words. The rank of an answer has its time in the upper half, and its tie in the lower one.
 _READ_REPLIES = f"""
 CREATE OR REPLACE TEMP VIEW read_replies AS
-SELECT replies.*, readings.reading IS NOT NULL AS is_kept, {{'us': created_us, 'tie': tie}} AS rank,
+SELECT replies.*, created_us::HUGEINT * 18446744073709551616 + tie AS rank,
   coalesce(readings.reading, {OWN_WORDS_NUMBER}) AS reading
 FROM replies LEFT JOIN readings ON readings.arm = replies.arm AND readings.place = replies.place
   AND readings.answer = replies.answer AND readings.response = replies.response;

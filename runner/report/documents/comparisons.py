@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         AnalysisReport,
         Change,
         Compared,
-        ControlGroup,
         ExperimentReport,
         PairComparison,
         SeriesReport,
@@ -165,7 +164,7 @@ def show_scores(report: CampaignReport) -> Iterator[TableBlock]:
     Each question leads to its message below.
     """
     places = {message.id: number for number, message in enumerate(report.messages, start=1)}
-    asked = [(one.question.shown, places[one.parts[0].message]) for one in report.questions]
+    asked = [(one.question, places[one.parts[0].message]) for one in report.questions]
     for measure, form in SCORE_FORMATS.items():
         scored = [(one, place, one.scores[0]) for one, place in asked if one.scores]
         same = [(one, place, score) for one, place, score in scored if score.measure == measure]
@@ -214,8 +213,6 @@ def show_experiment(experiment: ExperimentReport, measure: str) -> Section:
     if experiment.split is not None:
         is_skewed = experiment.split.is_as_planned is False
         blocks.append(Sentence(write_split(experiment.split), "notice" if is_skewed else "quiet"))
-    if experiment.control_group is not None:
-        blocks.append(Sentence(write_control_group(experiment.control_group), "quiet"))
     return Section("Which text did better" if experiment.comparisons else "The texts", blocks)
 
 
@@ -280,16 +277,6 @@ def write_split(split: SplitReport) -> str:
             f"Not split as planned: {shares}. Something other than the lot chose, so differences mean little."
         )
     return f"Share of the people who got each text: {shares}."
-
-
-def write_control_group(group: ControlGroup) -> str:
-    """Return a sentence on what the people did who got nothing."""
-    if group.people is None or group.opted_out is None or group.texted_opted_out is None:
-        return "It is not known what the people did who were drawn to get nothing."
-    return (
-        f"Control group: {write_people(group.people)}, drawn by lot, got nothing. Since then "
-        f"{group.opted_out:,} of them opted out, and {group.texted_opted_out:,} of those who were texted."
-    )
 
 
 def write_p_value(p_value: float | None) -> str:

@@ -125,7 +125,7 @@ def _show_campaign(report: CampaignReport) -> Iterator[Block]:
     yield from _show_replaced(report.people)
     if main is not None:
         beside = list(show_series(report))
-        yield Section(main.shown.text, list(show_main_question(main, beside, report.people.answered)))
+        yield Section(main.text, list(show_main_question(main, beside, report.people.answered)))
     others = [one.question for one in report.questions if one.question is not main]
     is_long = len(others) > MOST_QUESTIONS
     if is_long:
@@ -158,10 +158,9 @@ def _list_tiles(report: CampaignReport) -> Iterator[Tile]:
         yield _make_score_tile(report, score)
     if report.questions:
         yield _make_response_tile(report)
-        rate = people.completion_rate
-        done = (
-            "people" if rate is None else f"people, {write_percent(rate, people.answered)} of them to the end"
-        )
+        rate, done = people.completion_rate, "" if people.answered is None else "people"
+        if rate is not None:
+            done += f", {write_percent(rate, people.answered)} of them to the end"
         yield Tile("Answered", write_count(people.answered), done)
     else:
         yield Tile("People texted", write_count(people.texted))
@@ -174,7 +173,7 @@ def _list_tiles(report: CampaignReport) -> Iterator[Tile]:
 
 
 def _make_score_tile(report: CampaignReport, score: Score) -> Tile:
-    scored = sum(one.question.shown.score is not None for one in report.questions)
+    scored = sum(one.question.score is not None for one in report.questions)
     goal = "" if report.goal is None else f"target {SCORE_FORMATS[score.measure].write(report.goal, 1)}"
     changed = "" if report.series is None else write_change(report.series, score.measure)
     note = ", ".join(filter(None, (write_certainty(score), goal)))

@@ -11,7 +11,6 @@ from runner.report.documents.wording import (
     name_score,
     write_certainty,
     write_number,
-    write_people,
     write_percent,
     write_score,
 )
@@ -48,7 +47,7 @@ def find_main_question(report: CampaignReport) -> QuestionReport | None:
 def find_score(report: CampaignReport) -> Score | None:
     """Return the score of the main question: None for a campaign without any."""
     main = find_main_question(report)
-    return report.score or (None if main is None else main.shown.score)
+    return report.score or (None if main is None else main.score)
 
 
 def show_main_question(
@@ -58,34 +57,31 @@ def show_main_question(
 
     How many answered is in a tile, too, if all of them (`answered`) answered this question.
     """
-    shown = question.shown
     if answered is None or question.answers != answered:
         yield Sentence(_write_basis(question), "quiet")
-    details = _tabulate_answers(shown)
-    if shown.csat is not None and _has_shares(shown):
+    details = _tabulate_answers(question)
+    if question.csat is not None and _has_shares(question):
         # A satisfaction scale has few points: one bar shows all of them.
-        tones = _choose_tones(shown)
-        yield Stack(
-            [_make_part(one, tone, shown) for one, tone in zip(shown.distribution, tones, strict=True)]
-        )
+        tones = zip(question.distribution, _choose_tones(question), strict=True)
+        yield Stack([_make_part(one, tone, question) for one, tone in tones])
         details = TableBlock((), ())
-    yield from _draw_promoters(shown)
+    yield from _draw_promoters(question)
     yield Beside([Section("", blocks) for blocks in ([details] if details.rows else [], beside) if blocks])
 
 
 def show_question(question: QuestionReport) -> Section:
     """Return a question with its scores and its answers."""
-    shown = question.shown
     blocks: list[Block] = [Sentence(_write_basis(question), "quiet")]
-    for place, score in enumerate(shown.scores):
+    for place, score in enumerate(question.scores):
         if score.counted:
             certainty = write_certainty(score)
             said = f"{name_score(score)} {write_score(score)}"
             blocks.append(Sentence(f"{said} ({certainty})" if certainty else said, "" if place else "strong"))
-    if shown.median is not None and shown.scale == "number":
-        median = int(shown.median) if shown.median.denominator == 1 else write_number(shown.median)
-        blocks.append(Sentence(f"Half of them said {median} or less."))
-    return Section(shown.text, [*blocks, *_draw_promoters(shown), _tabulate_answers(shown)])
+    median = question.median
+    if median is not None and question.scale == "number":
+        said = str(int(median)) if median.denominator == 1 else write_number(median)
+        blocks.append(Sentence(f"Half of them said {said} or less."))
+    return Section(question.text, [*blocks, *_draw_promoters(question), _tabulate_answers(question)])
 
 
 def _tabulate_answers(question: QuestionReport) -> TableBlock:
@@ -147,14 +143,9 @@ def _choose_tones(question: QuestionReport) -> list[Tone]:
 
 def _write_basis(question: QuestionReport) -> str:
     """Return how many answered, and what is not known of it."""
-    if question.in_part is not None:
-        part = question.in_part
-        found = count_words(part.question.answers or 0, "answer")
-        return f"{found} so far: {part.launches:,} of {part.of:,} parts of the sending were read."
     if question.answers is None:
         return "How many answered is not known: not all answers were read yet."
     if not question.answers:
         return "No answers yet."
-    stopped = f"; {write_people(question.broke_off)} stopped here" if question.broke_off else ""
     words = " in people’s own words" if is_freeform(question) else ""
-    return f"{count_words(question.answers, 'answer')}{words}{stopped}"
+    return f"{count_words(question.answers, 'answer')}{words}"

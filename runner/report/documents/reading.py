@@ -57,7 +57,7 @@ Phone numbers, and groups so small that a rate may tell of one person."""
 
 def list_explanations(report: CampaignReport) -> Iterator[ListItem]:
     """Yield the explanations of a report's content."""
-    questions = [one.question.shown for one in report.questions]
+    questions = [one.question for one in report.questions]
     topics = {
         "people": True,
         "questions": bool(questions),

@@ -10,7 +10,6 @@ from runner.report.documents.wording import (
     NOT_DEFINED,
     NOT_KNOWN,
     format_duration,
-    write_count,
     write_number,
     write_part,
     write_people,
@@ -90,11 +89,11 @@ def _list_facts(report: CampaignReport) -> Iterator[str]:
     people = report.people
     yield f"Sent through {report.target}, as campaign {report.campaign}."
     yield f"Times are those of {report.time_zone}."
-    yield (
-        f"{write_people(people.recipients)} to text: {write_count(people.texted)} were texted"
-        + "".join(f", {count:,} {what}" for count, what in _list_held(people))
-        + "."
+    texted = (
+        "; how many were texted is not known" if people.texted is None else f": {people.texted:,} were texted"
     )
+    held = "".join(f", {count:,} {what}" for count, what in _list_held(people))
+    yield f"{write_people(people.recipients)} to text{texted}{held}."
     for message in report.messages:
         yield from (f"{message.id}: {one}." for one in _list_message_facts(message))
 
