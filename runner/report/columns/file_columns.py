@@ -63,20 +63,21 @@ _PARTICIPANT = (
 )
 _MESSAGE = FileColumn("message", "text", "message_id(p.message)", "the message's id")
 _ARM = FileColumn("arm", "text", "nullif(p.arm, '')", "the arm of the experiment")
-_TEXTED = "p.state IS NOT DISTINCT FROM 'texted'"
 _ANSWERS = (
     *_PARTICIPANT,
     FileColumn("language", "text", "nullif(m.language, '')", "the audience's `language`, `lang` or `locale`"),
     _ARM,
     FileColumn("control_group", "boolean", "p.is_control", "whether the person is drawn to get nothing, now"),
-    FileColumn("sent", "boolean", "coalesce(p.is_sent, false)", "whether the service accepted a text"),
+    FileColumn("sent", "boolean", "p.is_sent", "whether the service accepted a text for the person"),
     FileColumn("sent_at", "time", "p.began_us", "when the first was sent"),
-    FileColumn("texted", "boolean", _TEXTED, "whether a text arrived: response rates are of these people"),
+    FileColumn("texted", "boolean", "p.state = 'texted'", "whether a text came: response rates are of these"),
     FileColumn("state", "text", "p.state", _STATE_MEANING),
     FileColumn("session", "text", _SESSION, "`open` if a survey may be answered, `ended`, or `not_known`"),
     FileColumn("disposition", "text", "p.disposition", _DISPOSITION_MEANING),
-    FileColumn("answered", "boolean", "coalesce(p.has_answered, false)", "an answer; opting out is none"),
-    FileColumn("opted_out", "boolean", "coalesce(p.has_opted_out, false)", "by a text, or at the carrier"),
+    FileColumn("answered", "boolean", "p.has_answered", "whether there is an answer; opting out is none"),
+    FileColumn(
+        "opted_out", "boolean", "p.has_opted_out", "whether the person did, by text or at the carrier"
+    ),
     FileColumn("first_answered_at", "time", "p.first_us", "when the first answer came"),
 )
 _TAG = FileColumn("question", "text", "a.tag", "the question's tag")
@@ -154,7 +155,10 @@ def list_columns(
     hidden = {"" if content.has_phones else "phone", "" if content.has_words else "words"} - {""}
     found = [one for one in found if one.role not in hidden]
     names = distinguish(one.name for one in found)
-    return [replace(one, name=name) for one, name in zip(found, names, strict=True)]
+    # What is not known to be so of a person, as of one in the control group, is not so.
+    cells = (f"coalesce({one.cell}, false)" if one.kind == "boolean" else one.cell for one in found)
+    named = zip(found, names, cells, strict=True)
+    return [replace(one, name=name, cell=cell) for one, name, cell in named]
 
 
 def _list_question(number: int, question: KeptQuestion) -> Iterator[FileColumn]:

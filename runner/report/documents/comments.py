@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 20
 """Comments on a question that stand open; the rest are folded."""
-TITLE = "In people’s own words"
-MASKED_NOTE = "E-mail addresses, phone numbers and people’s own names are masked."
 
 
 def show_comments(report: CampaignReport) -> Iterator[Block]:
@@ -36,7 +34,7 @@ def show_comments(report: CampaignReport) -> Iterator[Block]:
         if rest:
             listed.append(Section("Older ones", [Items([_list(one) for one in rest])], is_folded=True))
         blocks.append(Section(texts.get(tag, tag), listed))
-    yield Section(TITLE, blocks)
+    yield Section("In people’s own words", blocks)
 
 
 def _write_summary(found: CommentsReport) -> str:
@@ -44,7 +42,10 @@ def _write_summary(found: CommentsReport) -> str:
         return f"{count_words(found.total, 'comment')} cannot be masked, so none are shown: {found.problem}."
     if not found.total and not found.left_out:
         return "Nobody wrote anything."
-    words = f"The newest first, each with the person’s score. {MASKED_NOTE}"
+    words = (
+        "The newest first, each with the person’s score. E-mail addresses, phone numbers and people’s own "
+        "names are masked."
+    )
     if more := found.total - len(found.newest):
         words += f" {count_words(more, 'older one')} stand in files of answers with comments."
     if found.left_out:

@@ -264,7 +264,9 @@ def test_words_are_masked_unless_phones_are_shown(tmp_path: Path) -> None:
     rows = [
         make_row("p1", "why", "Ada, ada@x.example, 415 555 0101", guid="1"),
         make_row("p1", "colour", "pink, says Ada", "pink", guid="2"),
-        make_row("gone", "why", "I am Bo", guid="3"),
+        make_row("gone", "why", "I am Bo", "I am Bo", guid="3"),
+        make_row("gone", "stray", "I am Bo", "I am Bo", guid="4"),
+        make_row("p1", "stray", "Ada", "Ada", guid="5"),
     ]
     members = [make_member("p1", cells="Ada Lovelace\x1fOakland")]
     found = read_rows(export(tmp_path, rows, ASK, members=members, has_words=True))
@@ -274,6 +276,13 @@ def test_words_are_masked_unless_phones_are_shown(tmp_path: Path) -> None:
     long = read_csv(export(tmp_path, rows, ASK, members=members, has_words=True, name="answers-long.csv"))
     assert {row[long[0].index("words")] for row in long[1:]} == {
         "[name], [e-mail], [phone]", "pink, says [name]", ""}  # fmt: skip
+    results = export(tmp_path, rows, ASK, members=members, has_words=True, name="results.csv")
+    assert [row[-4] for row in read_csv(results)[1:]] == [
+        "[name], [e-mail], [phone]", "pink, says [name]", "", "", "[name]"]  # fmt: skip
+    plain = export(tmp_path, rows, ASK, members=members, name="results.csv").read_text(encoding="utf-8")
+    assert not any(
+        word in f"{plain}{results.read_text(encoding='utf-8')}" for word in ("Ada", "Bo", "x.example")
+    )
 
 
 def test_comments_are_the_newest_words_beside_the_score(tmp_path: Path) -> None:
