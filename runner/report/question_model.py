@@ -214,11 +214,13 @@ class CommentsReport(Part, frozen=True):
     """What people wrote, of each their latest answer to a question.
 
     Attributes:
-        newest: the newest first, at most a thousand.
+        newest: the newest first, at most 300.
         total: all of them.
         left_out: further ones of people who have left the audience: what tells who they are is not known.
+        problem: why the audience cannot be read, so that none are shown; None if it can be.
     """
 
     newest: tuple[QuotedComment, ...]
     total: Count
     left_out: Count
+    problem: str | None = None
