@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from runner.report.documents.wording import NOT_DEFINED
 from runner.view.blocks import Items, ListItem, Section, Sentence
+from runner.wording import count_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,10 +16,7 @@ if TYPE_CHECKING:
     from runner.view.blocks import Block
 
 MOST_SHOWN = 20
-"""Comments on a question that stand open; as many again and more are folded."""
-MOST_FOLDED = 200
-TITLE = "In people’s own words"
-MASKED_NOTE = "E-mail addresses, phone numbers and people’s own names are masked."
+"""Comments on a question that stand open; the rest are folded."""
 
 
 def show_comments(report: CampaignReport) -> Iterator[Block]:
@@ -32,24 +30,26 @@ def show_comments(report: CampaignReport) -> Iterator[Block]:
     texts = {one.question.tag: one.question.text for one in report.questions}
     blocks: list[Block] = [Sentence(_write_summary(found), "quiet")]
     for tag, comments in by_question.items():
-        shown = [_list(one, has_scores=_have_scores(found)) for one in comments[:MOST_FOLDED]]
+        shown = [_list(one, has_scores=_have_scores(found)) for one in comments]
         listed: list[Block] = [Items(shown[:MOST_SHOWN])]
         if shown[MOST_SHOWN:]:
             listed.append(Section("Older ones", [Items(shown[MOST_SHOWN:])], is_folded=True))
         blocks.append(Section(texts.get(tag, tag), listed))
-    yield Section(TITLE, blocks)
+    yield Section("In people’s own words", blocks)
 
 
 def _write_summary(found: CommentsReport) -> str:
+    if found.problem is not None:
+        return f"{count_words(found.total, 'comment')} cannot be masked, so none are shown: {found.problem}."
     if not found.total and not found.left_out:
         return "Nobody wrote anything."
     order = "The newest first, each with the person’s score" if _have_scores(found) else "The newest first"
-    words = f"{order}. {MASKED_NOTE}"
-    if found.total > len(found.newest):
-        words += f" Files of answers have all {found.total:,}."
+    words = f"{order}. E-mail addresses, phone numbers and people’s own names are masked."
+    if more := found.total - len(found.newest):
+        words += f" {count_words(more, 'older one')} stand in files of answers with comments."
     if found.left_out:
-        are = "comment is" if found.left_out == 1 else "comments are"
-        words += f" {found.left_out:,} {are} left out: their authors are no longer in the audience."
+        comments = count_words(found.left_out, "comment")
+        words += f" Without {comments} of people who are no longer in the audience."
     return words
 
 
