@@ -45,6 +45,8 @@ def _write_summary(found: CommentsReport) -> str:
         return "Nobody wrote anything."
     order = "The newest first, each with the person’s score" if _have_scores(found) else "The newest first"
     words = f"{order}. E-mail addresses, phone numbers and people’s own names are masked."
+    if found.is_audience_changed:
+        words += " The list of people has changed since texts were sent: names that it lost are not masked."
     if more := found.total - len(found.newest):
         words += f" {count_words(more, 'older one')} stand in files of answers with comments."
     if found.left_out:
