@@ -235,6 +235,7 @@ def describe_group(
             continue
         if number in scoreless:
             score = score.replace(value=None, interval=None, standard_error=None)
+        score = score.leave_out_few()
         scores.append(score if own else score.replace(interval=None))
     interval = wilson_interval(group.answered, group.texted, reach) if has_rate and reach else None
     return GroupReport(

@@ -18,6 +18,7 @@ from runner.report.comparison_model import (
     Wave,
     WaveTest,
 )
+from runner.report.question_model import LEAST_FOR_SCORE
 from runner.report.scores import chi_squared_p_value, divide
 
 if TYPE_CHECKING:
@@ -56,6 +57,13 @@ def describe_experiment(
     comparisons = (
         *compare_arms("response", responses, at_every_look=at_every_look),
         *compare_arms("score", scores, at_every_look=at_every_look),
+    )
+    few = {one.name for one in scores if one.counted < LEAST_FOR_SCORE}
+    comparisons = tuple(
+        one.replace(difference=None, interval=None, p_value=None)
+        if one.measure == "score" and few.intersection((one.arm, one.against))
+        else one
+        for one in comparisons
     )
     if not deadline.is_due:
         comparisons = tuple(
@@ -167,6 +175,8 @@ def _sample_wave(measure: Compared, wave: CampaignReport, report: CampaignReport
             return None
         return share(wave.campaign, people.answered, people.texted)
     if score is None or report.score is None or score.measure != report.score.measure:
+        return None
+    if score.value is None:
         return None
     return next(iter(_sample(wave.campaign, score, lambda _: score.interval)), None)
 

@@ -14,6 +14,8 @@ Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
 """Scales of a question's answers, by their names in the campaign file."""
 LEAST_FOR_NPS = 10
 """Answers that a Net Promoter Score needs for an interval: our choice."""
+LEAST_FOR_SCORE = 10
+"""A score of fewer answers is left out: our choice, as for the interval of a Net Promoter Score."""
 NPS_PSEUDO_ANSWERS = 3
 Interval = tuple[float, float]
 """The low and the high end of a 95 % interval, in the unit of its value."""
@@ -110,7 +112,7 @@ class Score(Part, frozen=True):
     Attributes:
         tag: the question's tag.
         measure: `nps` in points, `csat` as a fraction of 1, or `mean`.
-        value: rounded to four decimal places; None when nothing was counted.
+        value: rounded to four decimal places; None of fewer than ten answers.
         interval: low and high end of the value's 95 % interval, in its unit; None when there are too few
             answers for one.
         counted: answers that it rests on.
@@ -124,6 +126,12 @@ class Score(Part, frozen=True):
     interval: Interval | None
     counted: Count
     standard_error: float | None = None
+
+    def leave_out_few(self) -> Score:
+        """Return it as reports have it: without its value, if it rests on too few answers."""
+        if self.counted >= LEAST_FOR_SCORE:
+            return self
+        return self.replace(value=None, interval=None, standard_error=None)
 
 
 class QuestionReport(Part, frozen=True):

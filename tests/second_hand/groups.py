@@ -63,7 +63,7 @@ def describe_group(
             score = score_answers(question, latest[latest.phone.isin(phones)], own)
             if question["tag"] in scoreless:
                 score |= {"value": None, "interval": None, "standard_error": None}
-            scores.append(score)
+            scores.append(leave_out_few(score))
     return {
         "name": name,
         "texted": texted,
@@ -73,6 +73,12 @@ def describe_group(
         "completed": len(phones & people.completed),
         "scores": scores,
     }
+
+
+def leave_out_few(score: Figures) -> Figures:
+    """Return a score as reports have it: of fewer than ten answers there is none."""
+    nothing = {"value": None, "interval": None, "standard_error": None}
+    return score | (nothing if score["counted"] < 10 else {})
 
 
 def score_answers(question: dict[str, Any], latest: pd.DataFrame, alpha: float | None = 0.05) -> Figures:
@@ -193,6 +199,9 @@ def compare_arms(
     is_due = is_sequential or has_come
     comparisons, alpha = _compare("response", _list_shares(counts), is_sequential, is_due)
     more, score_alpha = _compare("score", _list_scores(scores), is_sequential, is_due)
+    few = {arm for arm, one in _list_scores(scores).items() if one.trials < 10}
+    nothing = {"difference": None, "interval": None, "p_value": None}
+    more = [pair | (nothing if few & {pair["arm"], pair["against"]} else {}) for pair in more]
     levels: Figures = {"": alpha} | ({} if main is None else {main: score_alpha})
     return found | {
         "arms": [describe_group(people, arm, phones, set(), levels) for arm, phones in members.items()],

@@ -69,7 +69,7 @@ def _sample(measure: str, one: Figures) -> formulas.Share | formulas.Mean | None
     people, score = one["people"], one["score"]
     if measure == "response":
         return formulas.Share(people["answered"], people["texted"]) if people["texted"] else None
-    if score is None:
+    if score is None or score["value"] is None:
         return None
     return formulas.Mean(
         score["value"], score["standard_error"], score["counted"], lambda _: score["interval"]
@@ -88,7 +88,7 @@ def _test_response(waves: list[Figures]) -> list[Figures]:
 
 
 def _test_score(waves: list[Figures]) -> list[Figures]:
-    scores = [one["score"] for one in waves if one["score"] is not None]
+    scores = [one["score"] for one in waves if one["score"] and one["score"]["value"] is not None]
     if len(scores) < 2:
         return []
     values = np.array([score["value"] for score in scores])
