@@ -177,6 +177,9 @@ def _make_score_tile(report: CampaignReport, score: Score) -> Tile:
     goal = "" if report.goal is None else f"target {SCORE_FORMATS[score.measure].write(report.goal, 1)}"
     changed = "" if report.series is None else write_change(report.series, score.measure)
     note = ", ".join(filter(None, (write_certainty(score), goal)))
+    # Beside a change, the interval would seem to be its own.
+    if changed and note.startswith(INTERVAL):
+        note = note.replace(INTERVAL, f"{INTERVAL} of the {SCORE_FORMATS[score.measure].name}", 1)
     return Tile(name_score(score, score.tag if scored > 1 else ""), write_score(score), note, changed)
 
 
