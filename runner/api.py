@@ -19,13 +19,14 @@ from runner.report.people_model import SMALL_GROUP
 from runner.settings import REQUIRE_APPROVAL, SETTLE_WINDOW
 from runner.source.diagnostic import Problems
 from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, ApplyResult, apply_campaigns
+from runner.workflow.campaign_report import ReportOptions
 from runner.workflow.campaigns import load_campaigns, show_path
 from runner.workflow.observer import Observer, observing
 from runner.workflow.plan import PlanWishes, ProjectPlan, plan_project
 from runner.workflow.plans.saved import SavedPlan, read_saved_plan
 from runner.workflow.preview import Preview, preview_campaign
 from runner.workflow.reconcile import ReconcileResult, reconcile_project
-from runner.workflow.report import ProjectReport, ReportOptions, read_answers, report_project
+from runner.workflow.report import ProjectReport, read_answers, report_project
 from runner.workflow.resolve import Unresolved, Word, resolve_launches
 from runner.workflow.scope import Scope
 from runner.workflow.status import StatusResult, find_project_status
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from runner.report.columns.answer_files import Shape
+    from runner.report.columns.file_columns import Shape
     from runner.sandbox.rehearsal.simulate import SimulationSummary
     from runner.workflow.who import PersonDocument
 

@@ -128,24 +128,6 @@ class Score(Part, frozen=True):
     satisfied: Count | None = None
 
 
-class TimeSummary(Part, frozen=True):
-    """The median and the ninth decile of times, in seconds; None if nothing was counted.
-
-    Attributes:
-        counted: times counted; None where not all answers to the message were read.
-        median_s: what half of them stay within, in seconds; None when nothing was counted.
-        p90_s: what nine of ten stay within, in seconds; None when nothing was counted.
-    """
-
-    counted: Count | None
-    median_s: Fraction | None
-    p90_s: Fraction | None
-
-
-UNKNOWN_TIMES = TimeSummary(None, None, None)
-"""The summary if not all answers were read."""
-
-
 class QuestionReport(Part, frozen=True):
     """The report of one question.
 
@@ -235,11 +217,13 @@ class CommentsReport(Part, frozen=True):
     """What people wrote, of each their latest answer to a question.
 
     Attributes:
-        newest: the newest first, at most a thousand.
+        newest: the newest first, at most 300.
         total: all of them.
         left_out: further ones of people who have left the audience: what tells who they are is not known.
+        problem: why the audience cannot be read, so that none are shown; None if it can be.
     """
 
     newest: tuple[QuotedComment, ...]
     total: Count
     left_out: Count
+    problem: str | None = None

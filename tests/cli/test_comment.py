@@ -255,7 +255,9 @@ def test_what_overflows_goes_to_the_summary(run: Run, folder: Path, github: GitH
     assert done.returncode == 0, done.stderr
     (body,) = github.bodies()
     page = "[the job's summary](https://github.example/acme/campaigns/actions/runs/42)"
-    assert f"\n> **Too long for here, see {page}:** long: what is sent, with variables by their names\n" in body
+    assert (
+        f"\n> **Too long for here, see {page}:** long: what is sent, with variables by their names\n" in body
+    )
     assert "<summary>long: 1 person to text</summary>" in body
     summary = (folder / "summary.md").read_text(encoding="utf-8")
     assert "\nword 0 1 2" in summary

@@ -156,8 +156,7 @@ def test_a_column_that_one_campaign_lacks_is_told_before_anything_is_written(fol
     done = run("report", "--reconcile", *ALL, "--by", "city", "--out", "out", cwd=folder)
     assert (done.returncode, done.stdout) == (64, "")
     assert done.stderr == (
-        "Error: --by city: the audience of other has no such column\n"
-        "  its columns: none; these campaigns have it: pulse\n"
+        "Error: --by city: the audience of other has no such column\n  its columns: none\n"
     )
     assert not (folder / "out").exists()
 
@@ -315,6 +314,34 @@ def test_comments_stand_in_reports_and_files_without_what_tells_who_people_are(f
     assert all(masked in text for text in written)
 
 
+def test_a_campaign_with_comments_has_a_report_without_its_audience(folder: Path) -> None:
+    """Where nobody's name can be read, no words are shown, and the report says why; who asks for them is told."""
+    answer_in_words(folder, "Bob was here")
+    survey = folder / "campaigns/pulse.yaml"
+    survey.write_text(survey.read_text(encoding="utf-8") + "report: {comments: true}\n", encoding="utf-8")
+    audience = folder / "campaigns/audience/people.csv"
+    audience.write_text(audience.read_text(encoding="utf-8") + "Eve,Lyon,no number\n", encoding="utf-8")
+    shown = report_json(folder)["comments"]
+    assert shown["newest"] == []
+    assert shown["total"] > 1
+    assert shown["problem"] == "the audience of pulse cannot be read as a whole"
+    assert f"{shown['total']} comments cannot be masked" in run("report", cwd=folder).stdout
+    refused = run("report", "--comments", cwd=folder)
+    assert refused.returncode == 1
+    assert "the audience of pulse cannot be read as a whole" in refused.stderr
+
+
+def test_comments_stay_out_of_summaries_of_jobs(folder: Path) -> None:
+    """What people wrote stands in the document, and not where everybody who sees the repository may read it."""
+    answer_in_words(folder, "It was slow")
+    summary = folder / "summary.md"
+    done = run(
+        "report", "--comments", "--format", "github", cwd=folder, env={"GITHUB_STEP_SUMMARY": str(summary)}
+    )
+    assert "It was slow" in done.stdout
+    assert "It was slow" not in summary.read_text(encoding="utf-8")
+
+
 def test_people_with_low_scores_can_be_called_back(folder: Path) -> None:
     """A file of the people below 7 who have not opted out, with their phones, the lowest first."""
     everybody = run("report", "--format", "callbacks.csv", "--include-pii", "--out", "1", cwd=folder)
@@ -358,10 +385,10 @@ def test_what_is_low_must_be_known(folder: Path) -> None:
         assert hint in done.stderr
 
 
-def test_files_for_spss_need_their_packages(sent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where they are not installed, it says which extra to install, before anything is written."""
+def test_files_for_spss_need_their_packages(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they are not installed, it says which extra to install."""
     monkeypatch.setitem(sys.modules, "pyreadstat", None)
-    done = run("report", "--format", "answers.sav", "--out", "out", cwd=sent)
+    done = run("report", "--format", "answers.sav", "--out", "out", cwd=folder)
     assert done.returncode == 1
     assert done.stderr.endswith(
         "files for SPSS need pyreadstat, which is not installed\n  install the extra `spss`\n"

@@ -11,26 +11,15 @@ from runner.cli.command import Command, special_option
 from runner.cli.options import target_scope
 from runner.cli.output.report import add_to_summary, choose_writers, print_reports, save_reports
 from runner.errors import UsageError
-from runner.report.columns.answer_files import FORMATS
+from runner.report.columns.answer_files import ANSWER_FORMATS
 from runner.report.documents.formats import WRITERS
 from runner.report.people_model import SMALL_GROUP
-from runner.workflow.answer_export import AnswerFile
+from runner.workflow.campaign_report import ReportOptions
 from runner.workflow.observer import note
-from runner.workflow.report import ReportOptions, report_project
+from runner.workflow.report import report_project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from runner.campaign.model import Campaign
     from runner.workflow.scope import Scope
-
-ANSWER_FORMATS = {
-    f"{shape}.{file_format}": (shape, file_format)
-    for shape, file_formats in FORMATS.items()
-    for file_format in file_formats
-}
-"""Formats that are files of answers, not documents."""
-_CALLBACKS = "callbacks.csv"
 
 
 @click.command(
@@ -119,19 +108,15 @@ def command(
     named = ["md" if name == "github" else name for name in formats]
     documents = choose_writers(named if named or template else ["md"], template)
     _refuse_nonsense(answers, out, include_pii=include_pii)
-    options = ReportOptions(tuple(dict.fromkeys(columns)), least, include_pii, comments)
+    options = ReportOptions(
+        tuple(dict.fromkeys(columns)), least, include_pii, comments, answers, out or Path()
+    )
 
     def check(campaigns: int) -> None:
-        if out is None and list(documents) != ["md"]:
-            _refuse_several(len(documents) * campaigns)
+        if out is None and list(documents) != ["md"] and len(documents) * campaigns > 1:
+            raise UsageError("standard output takes one document", hint="name a folder with --out DIR")
 
-    made = report_project(
-        scope,
-        options,
-        is_reconciled=reconcile_first,
-        check=check,
-        list_files=lambda campaign: _list_files(campaign, answers, out),
-    )
+    made = report_project(scope, options, is_reconciled=reconcile_first, check=check)
     reports = [one.report for one in made]
     if "github" in formats:
         add_to_summary(reports)
@@ -139,14 +124,10 @@ def command(
         print_reports(reports, *documents.values())
     else:
         save_reports(reports, documents, out, quiet=scope.quiet)
-        for one in (one for report in reports for one in made.files[report.campaign] if not scope.quiet):
-            note(f"Wrote {one.file}")
+        for report in reports if not scope.quiet else ():
+            for file in options.list_files(report.campaign).values():
+                note(f"Wrote {file}")
     return made.exit_code
-
-
-def _refuse_several(documents: int) -> None:
-    if documents > 1:
-        raise UsageError("standard output takes one document", hint="name a folder with --out DIR")
 
 
 def _refuse_nonsense(answers: tuple[str, ...], out: Path | None, *, include_pii: bool) -> None:
@@ -154,20 +135,13 @@ def _refuse_nonsense(answers: tuple[str, ...], out: Path | None, *, include_pii:
         raise UsageError(
             f"--format {answers[0]} writes a file for each campaign", hint="name a folder with --out DIR"
         )
-    if _CALLBACKS in answers and not include_pii:
+    if "callbacks.csv" in answers and not include_pii:
         raise UsageError(
-            f"--format {_CALLBACKS} has phone numbers",
+            "--format callbacks.csv has phone numbers",
             hint="add --include-pii, and keep the file where phone numbers may be",
         )
     if include_pii and not answers:
-        formats = ", ".join(ANSWER_FORMATS)
         raise UsageError(
             "--include-pii has no effect here: reports have no phone numbers",
-            hint=f"it is for files of answers: add --format with one of {formats}",
+            hint=f"it is for files of answers: add --format with one of {', '.join(ANSWER_FORMATS)}",
         )
-
-
-def _list_files(campaign: Campaign, answers: Sequence[str], out: Path | None) -> Iterator[AnswerFile]:
-    for name in answers:
-        if out is not None:
-            yield AnswerFile(*ANSWER_FORMATS[name], out / f"{campaign.name}.{name}")

@@ -62,8 +62,11 @@ def print_reports(reports: Sequence[CampaignReport], writer: Writer) -> None:
 
 
 def add_to_summary(reports: Sequence[CampaignReport]) -> None:
-    """Append reports to the summary of a GitHub job, if this is one, as far as it has room."""
-    append_summary("\n".join(map(WRITERS["md"][1], reports)))
+    """Append reports to the summary of a GitHub job, if this is one, as far as it has room.
+
+    What people wrote stays away: everybody who may see the repository may read summaries.
+    """
+    append_summary("\n".join(WRITERS["md"][1](report.replace(comments=None)) for report in reports))
 
 
 def save_reports(

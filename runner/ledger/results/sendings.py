@@ -190,6 +190,8 @@ def iterate_opt_out_replies(connection: Connection, campaign_id: int) -> Iterato
     is_ours = launches.c.campaign_id == campaign_id
     target = select(campaigns.c.target).where(campaigns.c.id == campaign_id).scalar_subquery()
     by_reply = opt_outs.c.target == target, opt_outs.c.source == "reply"
+    if not connection.execute(select(opt_outs.c.evidence).where(*by_reply).limit(1)).first():
+        return  # without reading all results
     evident = (
         select(results.c.launch_id, results.c.participant)
         .join(launches, launches.c.id == results.c.launch_id)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from runner.campaign.model import SCORED
 from runner.report.columns.dataset import fold_column
 from runner.report.columns.engine import quote
-from runner.report.columns.person_table import was_asked
+from runner.report.columns.person_table import MOST_MESSAGES, was_asked
 from runner.report.comparison import fix_deadline
 from runner.report.facts import ArmTally, Deadline, GroupTally, PooledTally
 
@@ -37,9 +37,8 @@ _ANSWERS = {
 # Of two answers of one microsecond, or without a known time, the later message's counts.
 _LATEST = """
 CREATE OR REPLACE TEMP VIEW {latest} AS
-SELECT question, person, latest.message AS message, latest.reading AS reading FROM (
-  SELECT question, person, max({{'us': us, 'message': message, 'reading': reading}}) AS latest
-  FROM {answers} GROUP BY question, person)
+SELECT question, person, arg_max(message, rank) AS message, arg_max(reading, rank) AS reading
+FROM (SELECT *, us::HUGEINT * {most} + message AS rank FROM {answers}) GROUP BY question, person
 """
 _BY_MESSAGE = "SELECT question, message, reading, count(*) AS n FROM pooled GROUP BY ALL"
 _SENDINGS = f"""
@@ -99,7 +98,7 @@ class AnswerPool:
                 self._pooled[number] = one
         for latest, answers in (("pooled", "pool"), ("counted", "early_pool")):
             self.engine.fill(answers, _ANSWERS, ())
-            self.engine.run(_LATEST.format(latest=latest, answers=answers))
+            self.engine.run(_LATEST.format(latest=latest, answers=answers, most=MOST_MESSAGES))
         self.engine.fill("pool_asked", {"question": "INTEGER", "person": "UUID"}, ())
         self.engine.fill("late", {"person": "UUID"}, ())
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from runner.document import Count, Document, Part, Positive
 from runner.report.columns.file_columns import Kind
 from runner.report.documents.wording import store_number
-from runner.view.blocks import Section, Sentence, TableBlock
+from runner.view.blocks import Sentence, TableBlock
 from runner.view.markdown import write_markdown
 from runner.wording import count_words, escape_markdown
 
@@ -88,14 +88,15 @@ class Codebook(Document, frozen=True):
             Sentence(f"{count_words(self.people, 'row')}, one a person. {self.missing}"),
             TableBlock(("Column", "Kind", "Holds"), held, figures=False),
         ]
-        for one in (one for one in self.columns if one.name.endswith(".code")):
-            rows = [
-                (str(response.code), response.label, "" if response.value is None else f"{response.value:g}")
-                for response in one.responses
-            ]
-            blocks.append(
-                Section(one.question or "", [TableBlock(("Code", "Response", "Value"), rows, figures=False)])
-            )
+        coded = [
+            (one.question, of) for one in self.columns if one.name.endswith(".code") for of in one.responses
+        ]
+        rows = [
+            (tag or "", str(of.code), of.label, "" if of.value is None else f"{of.value:g}")
+            for tag, of in coded
+        ]
+        if rows:
+            blocks.append(TableBlock(("Question", "Code", "Response", "Value"), rows, figures=False))
         return f"# {escape_markdown(self.title or self.campaign)}: codebook\n\n{write_markdown(blocks)}"
 
 

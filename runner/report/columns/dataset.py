@@ -202,8 +202,8 @@ def read_time(column: str) -> str:
     return f"if({time} BETWEEN 1 AND {_LATEST_US}, {time}, NULL)"
 
 
-def load_members(engine: Engine, rows: Iterable[tuple[str, ...]], columns: int) -> None:
-    """Make the table `members` of the audience, and the value of each column.
+def load_members(engine: Engine, rows: Iterable[tuple[str, ...]], columns: Iterable[str]) -> None:
+    """Make the table `members` of the audience, and the values of these columns.
 
     Rows are the pseudonym, the phone (empty unless wanted), whether the person is in the control group (`1`
     or `0`), and the values. Of several rows of a participant, the first counts.
@@ -211,7 +211,7 @@ def load_members(engine: Engine, rows: Iterable[tuple[str, ...]], columns: int) 
     Raises:
         RunnerError: it cannot be made.
     """
-    values = ["phone", "control", *(f"value_{number}" for number in range(columns))]
+    values = ["phone", "control", *columns]
     first = "".join(f", arg_min({name}, mention::BIGINT) AS {name}" for name in values)
     engine.load(
         "members",

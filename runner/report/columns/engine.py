@@ -6,7 +6,6 @@ would. Rows reach the engine by way of a file: a million in the time of a thousa
 
 from __future__ import annotations
 
-import csv
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
@@ -69,11 +68,22 @@ class Engine:
         with self._translated():
             return self._connection.execute(statement, values or None).fetchall()
 
+    def iterate(self, statement: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a statement's result, without all of them in memory; run no other meanwhile.
+
+        Raises:
+            RunnerError: as for `run`.
+        """
+        with self._translated():
+            found = self._connection.execute(statement)
+            while rows := found.fetchmany(10_000):
+                yield from rows
+
     def load(
         self,
         table: str,
         columns: Sequence[str],
-        rows: Iterable[Sequence[object]],
+        rows: Iterable[tuple[object, ...]],
         derive: Callable[[str], str] = str,
     ) -> None:
         """Make a table of rows, as text, temporary unless it names a database.
@@ -90,7 +100,7 @@ class Engine:
             max_line_size = 4000000, columns = {{{types}}})"""
         try:
             with file.open("w", encoding="utf-8", newline="") as staged:
-                csv.writer(staged, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+                staged.writelines(_write_lines(rows, len(columns)))
             kind = "TABLE" if "." in table else "TEMP TABLE"
             self.run(f"CREATE OR REPLACE {kind} {table} AS {derive(select)}")
         except OSError as error:
@@ -139,6 +149,17 @@ class Engine:
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()
+
+
+def _write_lines(rows: Iterable[tuple[object, ...]], columns: int) -> Iterator[str]:
+    """Yield rows as lines of CSV with all cells quoted, in half the time that the module `csv` takes."""
+    line = ",".join(['"%s"'] * columns) + "\n"
+    marks = line.count('"')
+    for row in rows:
+        written = line % row
+        if written.count('"') != marks:
+            written = line % tuple(str(cell).replace('"', '""') for cell in row)
+        yield written
 
 
 def _is_of_files(error: duckdb.Error) -> bool:

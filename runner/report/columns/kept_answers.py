@@ -1,23 +1,26 @@
-"""People's latest answers with all that is known of them, as tables of the engine, for files and comments.
+"""All replies with what is known of them, as a table of the engine, for files and comments.
 
-`kept` has a row a person, message and question, `latest` a row a person and question, over all messages:
+`told` has a row a result, the view `kept` one a person, message and question, with the latest answer, and
+`latest` one a person and question, over all messages:
 
 - `person`: as in `runner.report.columns.person_table`; `message`, `question`: the places in the campaign;
 - `us`: when it came, in microseconds since 1970, 0 if that is not known;
 - `code`, `label`: of a response, its number among all that the campaign offers to the question, and its text;
   another response has no code;
 - `value`: the number that it counts as on the question's scale;
-- `words`: what the person wrote, if it is neither a response nor a number.
+- `words`: what the person wrote, if it is neither a response nor a number; `answer` is no such text.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from runner.campaign.model import SCORED
 from runner.campaign.scales import read_points
+from runner.report.masking import mask_words
+from runner.report.question_model import CommentsReport, QuotedComment
 from runner.report.scores import NPS_SCALE
 from runner.source.normalize import fold_answer
 
@@ -34,39 +37,48 @@ if TYPE_CHECKING:
         QuestionOutline,
     )
 
-_KEPT = """
-CREATE OR REPLACE TEMP TABLE kept (person UUID, message INTEGER, question INTEGER, us BIGINT,
-  code INTEGER, label VARCHAR, value DOUBLE, words VARCHAR)
+CELL_SEPARATOR = "\x1f"
+"""Stands between all that the audience says of a person, in the column `cells` of the table `members`."""
+# Of several answers of one microsecond, that with the largest guid counts; of two messages' answers of one
+# microsecond, or without a known time, the later message's.
+_BEGIN = """
+CREATE OR REPLACE TEMP TABLE told (message INTEGER, person UUID, arm VARCHAR, tag VARCHAR, question INTEGER,
+  text VARCHAR, display_order INTEGER, refuses BOOLEAN, us BIGINT, rank HUGEINT, guid VARCHAR, answer VARCHAR,
+  code INTEGER, label VARCHAR, value DOUBLE, words VARCHAR);
+CREATE OR REPLACE TEMP VIEW kept AS FROM told WHERE question IS NOT NULL AND NOT refuses
+QUALIFY row_number() OVER (PARTITION BY person, message, question ORDER BY rank DESC) = 1;
+CREATE OR REPLACE TEMP VIEW latest AS FROM kept
+QUALIFY row_number() OVER (PARTITION BY person, question ORDER BY us DESC, message DESC) = 1;
 """
-# Of several answers of one microsecond, that with the largest guid counts.
 _KEEP = """
-INSERT INTO kept
-SELECT person, ?::INTEGER, numbers.question, created_us, labels.code, labels.label, labels.value,
-  CASE WHEN labels.label IS NULL AND labels.value IS NULL AND NOT concludes THEN response END
-FROM (FROM read_answers WHERE place IS NOT NULL
-  QUALIFY row_number() OVER (PARTITION BY person, place ORDER BY rank DESC) = 1) answers
-JOIN numbers ON numbers.place = answers.place
-LEFT JOIN labels ON labels.place = answers.place AND labels.reading = answers.reading
+INSERT INTO told
+SELECT ?::INTEGER, person, arm, question_tag, numbers.question, numbers.text, question_display_order, refuses,
+  created_us, rank, result_guid, if(label IS NULL AND value IS NULL, NULL, answer), code, label, value,
+  CASE WHEN label IS NULL AND value IS NULL AND NOT coalesce(concludes, false) THEN response END
+FROM read_replies r LEFT JOIN numbers ON numbers.place = r.place
+LEFT JOIN labels ON labels.place = r.place AND labels.reading = r.reading
 """
-# Of two messages' answers of one microsecond, or without a known time, the later message's counts.
-_LATEST = """
-CREATE OR REPLACE TEMP TABLE latest AS FROM kept
-QUALIFY row_number() OVER (PARTITION BY person, question ORDER BY us DESC, message DESC) = 1
+# Names of people who have left the audience are not known, so their words stay away.
+_WORDS = """
+SELECT DISTINCT told.person, words, cells FROM told JOIN members m ON m.person = told.person
+WHERE words IS NOT NULL
 """
-
-_KEEP_RESULTS = """
-INSERT INTO kept_results
-SELECT ?::VARCHAR, arm, person, question_tag, texts.question, question_text, question_display_order,
-  if(is_kept, answer, NULL), labels.label, answer, response, labels.value, nullif(created_us, 0), result_guid
-FROM read_replies
-LEFT JOIN labels ON labels.reading = read_replies.reading AND labels.place = read_replies.place
-LEFT JOIN texts ON texts.place = read_replies.place
+_SHOW_MASKED = """
+CREATE OR REPLACE TEMP TABLE told AS SELECT told.* REPLACE (masked.shown AS words)
+FROM told LEFT JOIN masked ON masked.person = told.person::VARCHAR AND masked.words = told.words
 """
-_RESULTS = """
-CREATE OR REPLACE TEMP TABLE kept_results (message VARCHAR, arm VARCHAR, person UUID,
-  question_tag VARCHAR, question VARCHAR, question_text VARCHAR, question_display_order INTEGER,
-  answer VARCHAR, label VARCHAR, result_answer VARCHAR, result_response VARCHAR, value DOUBLE,
-  us BIGINT, result_guid VARCHAR)
+MOST_COMMENTS = 300
+"""Comments of a report: files of answers have all."""
+_FOUND = """
+FROM latest LEFT JOIN members m ON m.person = latest.person
+LEFT JOIN (FROM latest WHERE question = ?) scores ON scores.person = latest.person
+WHERE trim(latest.words) <> ''
+"""
+_COUNT = f"SELECT count(*), count(*) FILTER (WHERE m.person IS NULL) {_FOUND}"
+_NEWEST = f"""
+SELECT latest.question, latest.words, latest.us, scores.value, m.cells {_FOUND}
+  AND m.person IS NOT NULL
+ORDER BY latest.us DESC, latest.person, latest.question LIMIT {MOST_COMMENTS}
 """
 
 
@@ -83,11 +95,6 @@ class KeptQuestion:
     labels: Mapping[str, Fraction | None]
 
     @property
-    def has_value(self) -> bool:
-        """True if answers count as numbers."""
-        return self.outline.scale in SCORED
-
-    @property
     def low_end(self) -> Fraction:
         """The highest low score: of `nps` detractors', else the second lowest point."""
         points = sorted({point for point in self.labels.values() if point is not None})
@@ -97,29 +104,22 @@ class KeptQuestion:
     def is_whole(self) -> bool:
         """True if it has a score, and all that counts in it is a whole number."""
         points = [point for point in self.labels.values() if point is not None]
-        return self.outline.scale == "nps" or (
-            self.outline.scale in ("csat", "ces") and all(point.denominator == 1 for point in points)
+        return self.outline.scale in ("nps", "csat", "ces") and all(
+            point.denominator == 1 for point in points
         )
 
 
 class KeptAnswers:
-    """A collector of each message's answers, while the engine counts them."""
+    """A collector of each message's replies, while the engine counts them."""
 
-    def __init__(self, engine: Engine, outline: CampaignOutline, *, keeps_results: bool) -> None:
-        """Start without answers; with `keeps_results`, `kept_results` gets every result."""
-        self._keeps_results = keeps_results
-        self._engine = engine
-        self._outline = outline
+    def __init__(self, engine: Engine, outline: CampaignOutline) -> None:
+        """Start without answers."""
+        self._engine, self._outline = engine, outline
         self.questions = tuple(
             KeptQuestion(one.question, _list_labels(one, outline)) for one in outline.questions
         )
-        engine.run(_KEPT)
-        engine.run(_RESULTS)
-
-    @property
-    def messages(self) -> list[str]:
-        """The ids of the campaign's messages, by their places."""
-        return [one.id for one in self._outline.messages]
+        self.messages = [one.id for one in outline.messages]
+        engine.run(_BEGIN)
 
     def keep(self, outline: MessageOutline, asked: Asked, readings: Sequence[AnswerReading]) -> None:
         """Keep the answers to a message that the engine has counted, by the numbers of their readings."""
@@ -130,26 +130,48 @@ class KeptAnswers:
             if outline.id in pooled.messages
             and (pooled.question.tag, pooled.question.scale) == (one.tag, one.scale)
         ]
-        self._engine.fill("numbers", {"place": "INTEGER", "question": "INTEGER"}, list(enumerate(numbers)))
+        placed = [
+            (place, number, one.text)
+            for place, (number, one) in enumerate(zip(numbers, asked.questions, strict=True))
+        ]
+        labels = [
+            (place, *row)
+            for place, number in enumerate(numbers)
+            for row in _describe_readings(self.questions[number], readings)
+        ]
         kinds = {"place": "INTEGER", "reading": "INTEGER", "code": "INTEGER", "label": "VARCHAR"}
-        self._engine.fill(
-            "labels",
-            {**kinds, "value": "DOUBLE", "concludes": "BOOLEAN"},
-            [
-                (place, *row)
-                for place, number in enumerate(numbers)
-                for row in _describe_readings(self.questions[number], readings)
-            ],
-        )
-        self._engine.run(_KEEP, [self._outline.messages.index(outline)])
-        if self._keeps_results:
-            texts = [(place, one.text) for place, one in enumerate(asked.questions)]
-            self._engine.fill("texts", {"place": "INTEGER", "question": "VARCHAR"}, texts)
-            self._engine.run(_KEEP_RESULTS, [outline.id])
+        self._engine.fill("numbers", {"place": "INTEGER", "question": "INTEGER", "text": "VARCHAR"}, placed)
+        self._engine.fill("labels", {**kinds, "value": "DOUBLE", "concludes": "BOOLEAN"}, labels)
+        self._engine.run(_KEEP, [self.messages.index(outline.id)])
 
-    def finish(self) -> None:
-        """Make the table `latest`, once all messages were kept."""
-        self._engine.run(_LATEST)
+    def mask(self) -> None:
+        """Mask all words, once every message was kept."""
+        masked = (
+            (person, words, mask_words(words, cells.split(CELL_SEPARATOR)))
+            for person, words, cells in self._engine.iterate(_WORDS)
+        )
+        self._engine.load("masked", ("person", "words", "shown"), masked)
+        self._engine.run(_SHOW_MASKED)
+
+    def gather_comments(self, problem: str | None = None) -> CommentsReport:
+        """Return what people wrote, the newest first, unless it was masked.
+
+        `problem` says why the audience cannot be read: then there is nobody in the table `members`.
+        """
+        score = [-1 if self._outline.score is None else self._outline.score]
+        ((total, left_out),) = self._engine.rows(_COUNT, score)
+        if problem is not None:
+            return CommentsReport((), total, 0, problem)
+        found = tuple(
+            QuotedComment(
+                question=self.questions[question].outline.tag,
+                words=mask_words(words.strip(), cells.split(CELL_SEPARATOR)),
+                score=None if value is None else Fraction(str(value)),
+                answered_at=datetime.fromtimestamp(us / 1_000_000, UTC) if us else None,
+            )
+            for question, words, us, value, cells in self._engine.rows(_NEWEST, score)
+        )
+        return CommentsReport(found, total - left_out, left_out)
 
 
 def _list_labels(pooled: PooledOutline, outline: CampaignOutline) -> dict[str, Fraction | None]:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from runner.report.columns.engine import Engine
     from runner.report.facts import MessageOutline, Paths
 
+MOST_MESSAGES = 65536
+"""More than a campaign has messages: a rank by time, then by message, is one number."""
 _TOUCHES = """
 CREATE OR REPLACE TEMP TABLE touches (person UUID, message INTEGER, is_survey BOOLEAN, arm VARCHAR,
   is_contact BOOLEAN, is_sent BOOLEAN, is_listed BOOLEAN, is_open BOOLEAN, is_queued BOOLEAN, blocked BOOLEAN,
@@ -71,7 +73,11 @@ FROM (
     {least}(CASE WHEN message = {experiment} THEN began_us END) AS arm_began_us, {least}(first_us) AS first_us
   FROM touches {group})
 """
-_LAST = "arg_max(replaced, (coalesce(began_us, 0), message)) FILTER (WHERE is_survey)"
+# Of launches of one time, the later message's; numbers are compared faster than records.
+_LAST = (
+    f"arg_max(replaced::INTEGER, coalesce(began_us, 0)::HUGEINT * {MOST_MESSAGES} + message) "
+    "FILTER (WHERE is_survey)::BOOLEAN"
+)
 _BY_PERSON = {"any": "bool_or", "most": "max", "least": "min", "group": "GROUP BY person", "last": _LAST}
 _OF_ONE_MESSAGE = {**dict.fromkeys(_BY_PERSON, ""), "last": "is_survey AND replaced"}
 _STATES = """
@@ -123,7 +129,7 @@ def add_touches(engine: Engine, number: int, outline: MessageOutline, names: Col
     engine.fill(
         "ends",
         {"arm": "VARCHAR", "path": "VARCHAR", "is_complete": "BOOLEAN"},
-        [(*path, any(count_completed(outline, {path: 1}).values())) for path in paths],
+        [(*path, count_completed(outline, {path: 1}) > 0) for path in paths],
     )
     engine.run(
         _ADD_TOUCHES.format(

@@ -46,8 +46,7 @@ CREATE OR REPLACE TEMP VIEW answers AS SELECT * FROM replies WHERE NOT refuses;
 # answers in own words. The rank of an answer has its time in the upper half, and its tie in the lower one.
 _READ_REPLIES = f"""
 CREATE OR REPLACE TEMP VIEW read_replies AS
-SELECT replies.*, readings.reading IS NOT NULL AS is_kept,
-  created_us::HUGEINT * 18446744073709551616 + tie AS rank,
+SELECT replies.*, created_us::HUGEINT * 18446744073709551616 + tie AS rank,
   coalesce(readings.reading, {OWN_WORDS_NUMBER}) AS reading
 FROM replies LEFT JOIN readings ON readings.arm = replies.arm AND readings.place = replies.place
   AND readings.answer = replies.answer AND readings.response = replies.response;

@@ -26,29 +26,21 @@ _LONGEST_TEXT = 8000
 _LONGEST_LABEL = 250
 
 
-def check_spss() -> None:
-    """Refuse to write files for SPSS without the packages that do.
-
-    Raises:
-        ConfigurationError: they are not installed.
-    """
-    try:
-        import pandas  # noqa: F401, ICN001
-        import pyreadstat  # noqa: F401
-    except ImportError as error:
-        raise ConfigurationError(
-            f"files for SPSS need {error.name}, which is not installed", hint="install the extra `spss`"
-        ) from None
-
-
 def save_spss(engine: Engine, source: str, columns: Sequence[FileColumn], file: Path) -> None:
     """Write the rows that the columns' cells come from.
 
     Raises:
-        RunnerError: they cannot be read.
+        ConfigurationError: a package for such files is not installed.
+        RunnerError: the rows cannot be read.
     """
-    import pyreadstat
-
+    try:
+        # Imported here: these packages are optional.
+        import pandas  # noqa: F401, ICN001  the engine's frames are its
+        import pyreadstat
+    except ImportError as error:
+        raise ConfigurationError(
+            f"files for SPSS need {error.name}, which is not installed", hint="install the extra `spss`"
+        ) from None
     names = list(_name_variables(columns))
     cells = (f"{_write_cell(one)} AS {name_column(name)}" for one, name in zip(columns, names, strict=True))
     named = dict(zip(names, columns, strict=True))
@@ -59,7 +51,10 @@ def save_spss(engine: Engine, source: str, columns: Sequence[FileColumn], file: 
         column_labels={name: _label(one)[:_LONGEST_LABEL] for name, one in named.items()},
         variable_value_labels={name: dict(_label_values(one)) for name, one in named.items()},
         missing_ranges={name: list(_MISSING) for name in codes},
-        variable_measure={name: _measure(one) for name, one in named.items()},
+        variable_measure={
+            name: "scale" if one.kind in ("number", "time") or one.role == "value" else "nominal"
+            for name, one in named.items()
+        },
     )
 
 
@@ -93,10 +88,6 @@ def _label_values(column: FileColumn) -> Iterator[tuple[float, str]]:
         yield from ((float(code), label) for code, label in _MISSING.items())
     elif column.role == "value" and len({*labels.values()}) == len(labels):
         yield from ((float(value), label) for label, value in labels.items() if value is not None)
-
-
-def _measure(column: FileColumn) -> str:
-    return "scale" if column.kind in ("number", "time") or column.role == "value" else "nominal"
 
 
 def _name_variables(columns: Iterable[FileColumn]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.view.blocks import Items, ListItem, Section, Sentence
+from runner.wording import count_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,10 +15,7 @@ if TYPE_CHECKING:
     from runner.view.blocks import Block
 
 MOST_SHOWN = 20
-"""Comments on a question that stand open; as many again and more are folded."""
-MOST_FOLDED = 200
-TITLE = "In people’s own words"
-MASKED_NOTE = "E-mail addresses, phone numbers and people’s own names are masked."
+"""Comments on a question that stand open; the rest are folded."""
 
 
 def show_comments(report: CampaignReport) -> Iterator[Block]:
@@ -31,23 +29,28 @@ def show_comments(report: CampaignReport) -> Iterator[Block]:
     texts = {one.question.tag: one.question.text for one in report.questions}
     blocks: list[Block] = [Sentence(_write_summary(found), "quiet")]
     for tag, comments in by_question.items():
-        rest = comments[MOST_SHOWN:MOST_FOLDED]
+        rest = comments[MOST_SHOWN:]
         listed: list[Block] = [Items([_list(one) for one in comments[:MOST_SHOWN]])]
         if rest:
             listed.append(Section("Older ones", [Items([_list(one) for one in rest])], is_folded=True))
         blocks.append(Section(texts.get(tag, tag), listed))
-    yield Section(TITLE, blocks)
+    yield Section("In people’s own words", blocks)
 
 
 def _write_summary(found: CommentsReport) -> str:
+    if found.problem is not None:
+        return f"{count_words(found.total, 'comment')} cannot be masked, so none are shown: {found.problem}."
     if not found.total and not found.left_out:
         return "Nobody wrote anything."
-    words = f"The newest first, each with the person’s score. {MASKED_NOTE}"
-    if found.total > len(found.newest):
-        words += f" Files of answers have all {found.total:,}."
+    words = (
+        "The newest first, each with the person’s score. E-mail addresses, phone numbers and people’s own "
+        "names are masked."
+    )
+    if more := found.total - len(found.newest):
+        words += f" {count_words(more, 'older one')} stand in files of answers with comments."
     if found.left_out:
-        are = "comment is" if found.left_out == 1 else "comments are"
-        words += f" {found.left_out:,} {are} left out: their authors are no longer in the audience."
+        comments = count_words(found.left_out, "comment")
+        words += f" Without {comments} of people who are no longer in the audience."
     return words
 
 

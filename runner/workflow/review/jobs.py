@@ -17,6 +17,7 @@ from runner.github.job_summary import append_outputs, append_variables, has_outp
 from runner.service.target import LIVE, SANDBOX
 from runner.workflow.apply import ApplyOptions, apply_campaigns
 from runner.workflow.approval_coverage import find_status
+from runner.workflow.campaign_report import ReportOptions
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file
 from runner.workflow.delivery.campaign_run import interrupt_run
 from runner.workflow.plan import PlanWishes, plan_project
@@ -26,7 +27,7 @@ from runner.workflow.reconcile import reconcile_project
 from runner.workflow.records.opt_outs import decide_replies
 from runner.workflow.records.pausing import change_pauses
 from runner.workflow.records.record_push import fetch_record, push_record
-from runner.workflow.report import ReportOptions, report_project
+from runner.workflow.report import report_project
 from runner.workflow.resolve import Word, resolve_launches
 from runner.workflow.review.approving import DeniedError, approve_plan, approve_run
 from runner.workflow.review.issue import keep_issue

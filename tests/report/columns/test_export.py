@@ -18,7 +18,6 @@ from pyarrow import parquet
 
 from runner.ledger.report_model import ContactRow, FeedRow, ResultVersion
 from runner.report.columns.answer_files import AnswerFiles, LowScores
-from runner.report.columns.comments import gather_comments
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns, load_members, load_refusing
 from runner.report.columns.file_columns import FileContent
@@ -77,7 +76,7 @@ def make_member(
     may_call: str = "1",
 ) -> tuple[str, ...]:
     """Return a person of the audience, as a report reads it."""
-    return (name, phone, control, *values, language, cells, may_call)
+    return (name, phone, control, language, cells, may_call, *values)
 
 
 MEMBERS = (make_member("p1", "+14155550101"), make_member("p2", "+14155550102"))
@@ -107,15 +106,17 @@ def exporting(
     """Yield what writes files of answers, as a report has it; `members` have phone, control group and values."""
     copy = ResultColumns(folder / "copy")
     experiment = ExperimentOutline(outlines[0].id, dict.fromkeys(arms, 1.0)) if arms else None
-    outline = CampaignOutline(outlines, tuple(pool(outlines)), experiment=experiment)
+    pooled = tuple(pool(outlines))
+    scored = [number for number, one in enumerate(pooled) if one.question.scale == "nps"]
+    outline = CampaignOutline(outlines, pooled, experiment=experiment, score=next(iter(scored), None))
     with copy.hold() as engine:
         version = ResultVersion("edition", 1)
         copy.refresh(engine, version, lambda _: rows, lambda _: "", (), "mark", lambda: contacts)
         load_refusing(engine, refusing)
-        load_members(engine, members, len(members[0]) - 3)
-        kept = KeptAnswers(engine, outline, keeps_results=True)
+        exported = (f"export_{number}" for number in range(len(members[0]) - 6))
+        load_members(engine, members, ["language", "cells", "may_call", *exported])
+        kept = KeptAnswers(engine, outline)
         count_campaign(engine, outline, {}, keep_answers=kept.keep)
-        kept.finish()
         yield engine, kept, AnswerFiles(engine, kept, FileContent("pulse", EXPORT_KEY, **content), low)
 
 
@@ -129,8 +130,7 @@ def export(
     """Write one file of answers; return it."""
     file = folder / "out" / name
     with exporting(folder, rows, *outlines, **content) as (_, _, answers):
-        shape, _, kind = name.partition(".")
-        answers.write(shape, kind, file)  # type: ignore[arg-type]
+        answers.write(name, file)
     return file
 
 
@@ -264,7 +264,9 @@ def test_words_are_masked_unless_phones_are_shown(tmp_path: Path) -> None:
     rows = [
         make_row("p1", "why", "Ada, ada@x.example, 415 555 0101", guid="1"),
         make_row("p1", "colour", "pink, says Ada", "pink", guid="2"),
-        make_row("gone", "why", "I am Bo", guid="3"),
+        make_row("gone", "why", "I am Bo", "I am Bo", guid="3"),
+        make_row("gone", "stray", "I am Bo", "I am Bo", guid="4"),
+        make_row("p1", "stray", "Ada", "Ada", guid="5"),
     ]
     members = [make_member("p1", cells="Ada Lovelace\x1fOakland")]
     found = read_rows(export(tmp_path, rows, ASK, members=members, has_words=True))
@@ -274,6 +276,13 @@ def test_words_are_masked_unless_phones_are_shown(tmp_path: Path) -> None:
     long = read_csv(export(tmp_path, rows, ASK, members=members, has_words=True, name="answers-long.csv"))
     assert {row[long[0].index("words")] for row in long[1:]} == {
         "[name], [e-mail], [phone]", "pink, says [name]", ""}  # fmt: skip
+    results = export(tmp_path, rows, ASK, members=members, has_words=True, name="results.csv")
+    assert [row[-4] for row in read_csv(results)[1:]] == [
+        "[name], [e-mail], [phone]", "pink, says [name]", "", "", "[name]"]  # fmt: skip
+    plain = export(tmp_path, rows, ASK, members=members, name="results.csv").read_text(encoding="utf-8")
+    assert not any(
+        word in f"{plain}{results.read_text(encoding='utf-8')}" for word in ("Ada", "Bo", "x.example")
+    )
 
 
 def test_comments_are_the_newest_words_beside_the_score(tmp_path: Path) -> None:
@@ -289,8 +298,8 @@ def test_comments_are_the_newest_words_beside_the_score(tmp_path: Path) -> None:
         make_row("p2", "why", "  ", guid="7", message="again"),
     ]
     members = [make_member("p1", cells="Ada"), make_member("p2")]
-    with exporting(tmp_path, rows, outline, members=members) as (engine, kept, _):
-        found = gather_comments(engine, kept, 0, FileContent("pulse", EXPORT_KEY).cells)
+    with exporting(tmp_path, rows, outline, members=members) as (_, kept, _):
+        found = kept.gather_comments()
     assert (found.total, found.left_out) == (3, 1)
     assert [(one.question, one.words, one.score) for one in found.newest] == [
         ("why", "Slow", None),
@@ -298,8 +307,8 @@ def test_comments_are_the_newest_words_beside_the_score(tmp_path: Path) -> None:
         ("nps", "depends", None),
     ]
     assert found.newest[0].answered_at == datetime(2026, 11, 20, 10, 7, tzinfo=UTC)
-    with exporting(tmp_path / "none", rows[:1], outline, members=members) as (engine, kept, _):
-        nothing = gather_comments(engine, kept, None, FileContent("pulse", EXPORT_KEY).cells)
+    with exporting(tmp_path / "none", rows[:1], outline, members=members) as (_, kept, _):
+        nothing = kept.gather_comments()
     assert (nothing.newest, nothing.total, nothing.left_out) == ((), 0, 0)
 
 
@@ -319,11 +328,11 @@ def test_callbacks_are_people_with_low_scores_who_may_be_called(tmp_path: Path) 
         rows,
         outline,
         members=members,
-        low=LowScores(1, Fraction(6)),
+        low=LowScores(1, "<= 6"),
         has_phones=True,
         has_words=True,
     ) as made:
-        made[2].write("callbacks", "csv", tmp_path / "calls.csv")
+        made[2].write("callbacks.csv", tmp_path / "calls.csv")
         header, *found = read_csv(tmp_path / "calls.csv")
     assert header == ["participant", "participant_phone_number", "nps.value", "nps.code", "nps.label", "nps.words",
                       "nps.answered_at", "why.words"]  # fmt: skip
@@ -426,9 +435,9 @@ def test_the_codebook_says_what_each_column_holds(tmp_path: Path) -> None:
     """Every column of the file, in its order, with the codes, labels and values of responses."""
     outline = MessageOutline("ask", "tag", (COLOUR, NPS, WHY))
     with exporting(tmp_path, ROWS, outline, title="Our *pulse*", has_words=True) as (_, _, answers):
-        answers.write("answers", "csv", tmp_path / "answers.csv")
-        answers.write("codebook", "json", tmp_path / "book.json")
-        answers.write("codebook", "md", tmp_path / "book.md")
+        answers.write("answers.csv", tmp_path / "answers.csv")
+        answers.write("codebook.json", tmp_path / "book.json")
+        answers.write("codebook.md", tmp_path / "book.md")
     header, *rows = read_csv(tmp_path / "answers.csv")
     document = json.loads((tmp_path / "book.json").read_text(encoding="utf-8"))
     load_validator("codebook").validate(document)
