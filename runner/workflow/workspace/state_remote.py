@@ -298,10 +298,9 @@ class StateRemote:
         self.is_behind = True
         warn(f"{self.ref} could not be let go: {error.message}")
         note(
-            "  the ledger and the lockfiles here have everything: commit and push them, or run the same "
-            "command again here. Other machines take the ref over once they have "
-            f"seen it unmoved for {self._terms.watch_s:g} s: have them wait with --lock-timeout "
-            f"{self._terms.advise_timeout()}"
+            "  run the same command again here: it brings what was sent. Other machines take the ref over "
+            f"once they have seen it unmoved for {self._terms.watch_s:g} s: have them wait with "
+            f"--lock-timeout {self._terms.advise_timeout()}"
         )
 
     def _note_holder(self, who: str, seconds: float) -> None:
