@@ -220,10 +220,14 @@ class CommentsReport(Part, frozen=True):
         newest: the newest first, at most 300.
         total: all of them.
         left_out: further ones of people who have left the audience: what tells who they are is not known.
-        problem: why the audience cannot be read, so that none are shown; None if it can be.
+        problem: why the audience cannot be read, or be used to mask names, so that none are shown; None if it
+            can be.
+        is_audience_changed: whether it differs from that of the last `apply`: names that it no longer has are
+            not masked.
     """
 
     newest: tuple[QuotedComment, ...]
     total: Count
     left_out: Count
     problem: str | None = None
+    is_audience_changed: bool = False

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from runner.report.documents.wording import (
+    FEW_ANSWERS,
     INTERVAL,
     NOT_DEFINED,
     SCORE_FORMATS,
@@ -77,7 +78,7 @@ def show_series(report: CampaignReport) -> Iterator[Block]:
 def _list_changes(series: SeriesReport, measure: str) -> Iterator[str]:
     for one in series.changes:
         what, since = _name_compared(one.measure, measure), _name_wave(series, one)
-        between = f"{INTERVAL} of the change {_write_ends(one, measure)}"
+        between = f"{INTERVAL} of the change {_write_ends(one, measure, _count_fewest(series, one))}"
         if one.interval is None:
             between = f"p {write_p_value(one.p_value)}"
         if one.verdict == "differs":
@@ -114,19 +115,30 @@ def write_change(series: SeriesReport, measure: str) -> str:
     if change is None or change.verdict != "differs":
         return ""
     arrow = "▲" if change.difference > 0 else "▼"
-    difference = SCORE_FORMATS[measure].write_difference(change.difference, None)
+    fewest = _count_fewest(series, change)
+    difference = SCORE_FORMATS[measure].write_difference(change.difference, fewest)
     return f"{arrow} {difference} since {_name_wave(series, change)}"
+
+
+def _count_fewest(series: SeriesReport, change: Change) -> int | None:
+    """Return the people, or answers, of the smaller one of the waves compared."""
+    names = [wave.campaign for wave in series.waves]
+    last = names.index(change.against) if change.against in names else 0
+    counts = [
+        wave.texted if change.measure == "response" else wave.scored for wave in series.waves[last : last + 2]
+    ]
+    return min((count for count in counts if count is not None), default=None)
 
 
 def _choose_writer(compared: Compared, measure: str) -> Callable[[Fraction | float, int | None], str]:
     return write_points if compared == "response" else SCORE_FORMATS[measure].write_difference
 
 
-def _write_ends(compared: Change | PairComparison, measure: str) -> str:
+def _write_ends(compared: Change | PairComparison, measure: str, fewest: int | None) -> str:
     if compared.interval is None:
         return NOT_DEFINED
     write = _choose_writer(compared.measure, measure)
-    return " to ".join(write(end, None).removesuffix(" points") for end in compared.interval)
+    return " to ".join(write(end, fewest).removesuffix(" points") for end in compared.interval)
 
 
 def show_groups(column: ColumnReport) -> Section:
@@ -142,7 +154,25 @@ def show_groups(column: ColumnReport) -> Section:
         # A larger group may be left out as well, so that the total does not reveal the small ones.
         words = f"Left out: {left}, so that no group of fewer than {column.least} people can be made out."
         blocks.append(Sentence(words, "quiet"))
+    blocks += [Sentence(one, "quiet") for one in _explain_dashes(column.groups)]
     return Section(f"By {column.column}", blocks)
+
+
+def _explain_dashes(groups: Sequence[GroupReport]) -> Iterator[str]:
+    """Yield why groups that are shown have no score."""
+    missing = [
+        one.counted
+        for group in groups
+        for one in group.scores[:_MOST_SCORES]
+        if one.counted and write_score(one) == NOT_DEFINED
+    ]
+    if any(count < FEW_ANSWERS for count in missing):
+        yield f"Scores of fewer than {FEW_ANSWERS} answers are left out ({NOT_DEFINED})."
+    if any(count >= FEW_ANSWERS for count in missing):
+        yield (
+            f"The score of a larger group is left out as well ({NOT_DEFINED}), so that nobody can work out "
+            "that of a small one."
+        )
 
 
 def _tabulate(name: str, groups: Sequence[GroupReport], everybody: GroupReport | None) -> TableBlock:
@@ -156,7 +186,7 @@ def _tabulate(name: str, groups: Sequence[GroupReport], everybody: GroupReport |
     for number in kept:
         scores = [group.scores[number] for group in groups]
         estimates = [_estimate(score) for score in scores]
-        line = None if everybody is None else _read(everybody.scores[number].value)
+        line = None if everybody is None else _estimate(everybody.scores[number]).value
         first = all_groups[0].scores[number]
         columns.append(_make_column(name_score(first, first.tag), estimates, line, first.measure))
         drawn.append(estimates)
@@ -188,6 +218,8 @@ def show_scores(report: CampaignReport) -> Iterator[TableBlock]:
 
 def _make_column(name: str, estimates: Sequence[Estimate], everybody: float | None, measure: str) -> Column:
     ends = [end for one in estimates for end in (one.value, *(one.interval or ())) if end is not None]
+    if not ends:
+        return Column(name, "estimate")
     write = SCORE_FORMATS[measure].write
     return Column(name, "estimate", fit_axis(ends, lambda value: write(value, 1), everybody))
 
@@ -249,14 +281,23 @@ def _tabulate_pairs(experiment: ExperimentReport, measure: str) -> TableBlock:
             continue
         pair = f"{one.arm} against {one.against}"
         what = "Response" if one.measure == "response" else SCORE_FORMATS[measure].label
-        difference, ends, p = NOT_DEFINED, _write_ends(one, measure), NOT_DEFINED
+        arms = [arm for arm in experiment.arms if arm.name in (one.arm, one.against)]
+        fewest = min((_count_basis(arm, one.measure, measure) for arm in arms), default=None)
+        difference, ends, p = NOT_DEFINED, _write_ends(one, measure, fewest), NOT_DEFINED
         # What rests on a few answers says nothing, and may say what one person answered.
         if one.difference is not None and (one.interval is not None or one.verdict != "too_few"):
-            difference = _choose_writer(one.measure, measure)(one.difference, None)
+            difference = _choose_writer(one.measure, measure)(one.difference, fewest)
             p = write_p_value(one.p_value)
         rows.append((pair, what, difference, ends, p, _VERDICTS[one.verdict]))
     columns = ("Text", Column("What", "text"), "Difference", INTERVAL, "p", Column("Verdict", "text"))
     return TableBlock(columns, rows, "Each text compared with those before it")
+
+
+def _count_basis(arm: GroupReport, compared: Compared, measure: str) -> int:
+    """Return the people, or the answers to a question of this measure, that an arm is compared by."""
+    if compared == "response":
+        return arm.texted or 0
+    return next((score.counted for score in arm.scores if score.measure == measure), 0)
 
 
 _VERDICTS = {

@@ -138,9 +138,18 @@ def write_certainty(score: Score) -> str:
         return "no answers yet"
     if score.counted < FEW_ANSWERS:
         return f"{count_words(score.counted, 'answer')}, too few to go by"
+    if score.value is None:
+        return "left out to protect a smaller group"
     if score.interval is None:
         return ""
     return f"{INTERVAL} {SCORE_FORMATS[score.measure].write_range(score.interval, score.counted)}"
+
+
+def write_score_basis(score: Score, scale: str) -> str:
+    """Return how many answers a score rests on: `of 31 answers`; empty for one that is not shown."""
+    if score.value is None or score.counted < FEW_ANSWERS:
+        return ""
+    return f"of {count_words(score.counted, 'number' if scale == 'number' else 'answer')}"
 
 
 def name_score(score: Score, tag: str = "") -> str:
