@@ -118,6 +118,8 @@ class Score(Part, frozen=True):
         counted: answers that it rests on.
         standard_error: of the value, in its unit, to four significant figures: of an NPS that of its
             interval, of a share √(p(1 - p)/n), of a mean s/√n; None of too few answers.
+        satisfied: of a CSAT, the answers of `counted` that are its share; None of other scores, and of fewer
+            than ten answers.
     """
 
     tag: str
@@ -126,12 +128,13 @@ class Score(Part, frozen=True):
     interval: Interval | None
     counted: Count
     standard_error: float | None = None
+    satisfied: Count | None = None
 
     def leave_out_few(self) -> Score:
         """Return it as reports have it: without its value, if it rests on too few answers."""
         if self.counted >= LEAST_FOR_SCORE:
             return self
-        return self.replace(value=None, interval=None, standard_error=None)
+        return self.replace(value=None, interval=None, standard_error=None, satisfied=None)
 
 
 class QuestionReport(Part, frozen=True):
@@ -190,7 +193,8 @@ class QuestionReport(Part, frozen=True):
         if self.csat is not None:
             share, counted = self.csat.score, self.csat.counted
             error = None if share is None else sqrt(share * (1 - share) / counted)
-            found.append(Score(self.tag, "csat", share, self.csat.interval, counted, error))
+            satisfied = self.csat.satisfied
+            found.append(Score(self.tag, "csat", share, self.csat.interval, counted, error, satisfied))
         if self.numeric_answers is not None:
             error, counted = self.mean_standard_error, self.numeric_answers
             found.append(Score(self.tag, "mean", self.mean, self.mean_interval, counted, error))

@@ -79,6 +79,8 @@ def _list_changes(series: SeriesReport, measure: str) -> Iterator[str]:
     for one in series.changes:
         what, since = _name_compared(one.measure, measure), _name_wave(series, one)
         between = f"{INTERVAL} of the change {_write_ends(one, measure, _count_fewest(series, one))}"
+        if one.interval is None:
+            between = f"p {write_p_value(one.p_value)}"
         if one.verdict == "differs":
             yield f"{what} is {'up' if one.difference > 0 else 'down'} since {since}: {between}."
         elif one.verdict == "no_difference_shown":
@@ -87,8 +89,12 @@ def _list_changes(series: SeriesReport, measure: str) -> Iterator[str]:
             yield f"{what}: too few people to tell a change since {since}."
     for test in series.tests:
         what, p = _name_compared(test.measure, measure), write_p_value(test.p_value)
-        found = "differs" if test.p_value < 0.05 else "shows no difference"  # noqa: PLR2004  # as all tests here
-        yield f"{what} {found} over all {test.waves} surveys (p {p})."
+        over = f"over {'all ' if test.waves == len(series.waves) else ''}{test.waves} surveys"
+        if test.verdict == "too_few":
+            yield f"{what}: too few people to tell a difference {over}."
+        else:
+            found = "differs" if test.verdict == "differs" else "shows no difference"
+            yield f"{what} {found} {over} (p {p})."
 
 
 def _name_compared(compared: Compared, measure: str) -> str:
@@ -101,11 +107,14 @@ def _name_wave(series: SeriesReport, change: Change) -> str:
 
 
 def write_change(series: SeriesReport, measure: str) -> str:
-    """Return how the score differs from that of the last wave: `▲ +5.1 since June 2026`; empty if unknown."""
+    """Return how the score differs from that of the last wave: `▲ +5.1 since June 2026`.
+
+    It is empty if that is not known, and where no difference is shown: chance alone moves a score, too.
+    """
     change = next((one for one in series.changes if one.measure == "score"), None)
-    if change is None:
+    if change is None or change.verdict != "differs":
         return ""
-    arrow = "▲" if change.difference > 0 else "▼" if change.difference < 0 else "="
+    arrow = "▲" if change.difference > 0 else "▼"
     fewest = _count_fewest(series, change)
     difference = SCORE_FORMATS[measure].write_difference(change.difference, fewest)
     return f"{arrow} {difference} since {_name_wave(series, change)}"
@@ -268,18 +277,18 @@ def _tabulate_pairs(experiment: ExperimentReport, measure: str) -> TableBlock:
     """Return every pair of texts that is compared."""
     rows = []
     for one in experiment.comparisons:
-        if one.difference is not None and one.interval is not None:
-            pair = f"{one.arm} against {one.against}"
-            what = "Response" if one.measure == "response" else SCORE_FORMATS[measure].label
-            counts = [
-                _count_basis(arm, one.measure, measure)
-                for arm in experiment.arms
-                if arm.name in (one.arm, one.against)
-            ]
-            fewest = min(counts, default=None)
+        if one.verdict == "too_early":
+            continue
+        pair = f"{one.arm} against {one.against}"
+        what = "Response" if one.measure == "response" else SCORE_FORMATS[measure].label
+        arms = [arm for arm in experiment.arms if arm.name in (one.arm, one.against)]
+        fewest = min((_count_basis(arm, one.measure, measure) for arm in arms), default=None)
+        difference, ends, p = NOT_DEFINED, _write_ends(one, measure, fewest), NOT_DEFINED
+        # What rests on a few answers says nothing, and may say what one person answered.
+        if one.difference is not None and (one.interval is not None or one.verdict != "too_few"):
             difference = _choose_writer(one.measure, measure)(one.difference, fewest)
-            ends, p = _write_ends(one, measure, fewest), write_p_value(one.p_value)
-            rows.append((pair, what, difference, ends, p, _VERDICTS[one.verdict]))
+            p = write_p_value(one.p_value)
+        rows.append((pair, what, difference, ends, p, _VERDICTS[one.verdict]))
     columns = ("Text", Column("What", "text"), "Difference", INTERVAL, "p", Column("Verdict", "text"))
     return TableBlock(columns, rows, "Each text compared with those before it")
 
@@ -308,7 +317,10 @@ def write_analysis(analysis: AnalysisReport) -> str:
     if not analysis.is_due:
         return f"The verdict is taken by the first report with all answers of {write_day(analysis.due)}."
     day = write_day(analysis.due)
-    return f"The verdict is of the people texted, and of the answers that came, before {day}."
+    counted = f"The verdict and these figures are of the people texted, and of the answers, before {day}."
+    if not analysis.answered_later:
+        return counted
+    return f"{counted} {write_people(analysis.answered_later)} answered later, which is not counted here."
 
 
 def write_split(split: SplitReport) -> str:

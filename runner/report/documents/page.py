@@ -178,8 +178,11 @@ def _make_score_tile(report: CampaignReport, score: Score) -> Tile:
     goal = "" if report.goal is None else f"target {SCORE_FORMATS[score.measure].write(report.goal, 1)}"
     changed = "" if report.series is None else write_change(report.series, score.measure)
     scales = {one.question.tag: one.question.scale for one in report.questions}
-    basis = write_score_basis(score, scales.get(score.tag, ""))
-    note = ", ".join(filter(None, (basis, write_certainty(score), goal)))
+    basis, certainty = write_score_basis(score, scales.get(score.tag, "")), write_certainty(score)
+    if changed:
+        # Beside a change, the interval would seem to be its own.
+        certainty = certainty.replace(INTERVAL, f"{INTERVAL} of the {SCORE_FORMATS[score.measure].name}", 1)
+    note = ", ".join(filter(None, (basis, certainty, goal)))
     return Tile(name_score(score, score.tag if scored > 1 else ""), write_score(score), note, changed)
 
 
