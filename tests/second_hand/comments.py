@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.second_hand.people import People
     from tests.second_hand.tables import Figures
 
-_MOST = 1000
+_MOST = 300
 
 
 def quote_people(people: People, main: str | None, listed: Collection[str]) -> Figures:
@@ -36,12 +36,7 @@ def quote_people(people: People, main: str | None, listed: Collection[str]) -> F
         {"question": tag, "words": _mask(words), "score": scores.get(phone), "answered_at": at}
         for at, phone, tag, words in known[:_MOST]
     ]
-    return {
-        "newest": newest,
-        "total": len(known),
-        "left_out": len(written) - len(known),
-        "is_audience_changed": False,
-    }
+    return {"newest": newest, "total": len(known), "left_out": len(written) - len(known)}
 
 
 def _is_own(question: dict[str, Any], answer: str, response: str) -> bool:

@@ -58,7 +58,8 @@ def recount(situation: Situation, campaign: dict[str, Any]) -> Figures:
         "questions": [_pool(everybody, recounted, *pair) for pair in list_asked(everybody)],
         "groups": break_down(everybody, situation, main),
         "experiment": compare_arms(everybody, campaign, situation, main),
-        "comments": quote_people(everybody, main, situation.groups),
+        "comments": quote_people(everybody, main, situation.groups)
+        | {"is_audience_changed": campaign["name"] in situation.changed},
         "messages": recounted,
         "runs": _recount_runs(situation, sent),
     }

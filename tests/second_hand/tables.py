@@ -43,6 +43,7 @@ class Situation:
         groups: of everybody who is in the audience now, by phone: the value of the column `city`.
         applied: of each run of `apply`: when, its plan's digest by campaign, commit and job.
         audiences: of each campaign and message, what the last `apply` was to find.
+        changed: campaigns whose audience is not that of their last `apply`.
         reconciled: when what was read was read last; None before.
         renders_max: of the service's plan; None if it was never asked.
         price: of the plan, in US dollars.
@@ -53,6 +54,7 @@ class Situation:
     groups: dict[str, str]
     applied: list[Figures]
     audiences: dict[tuple[str, str], Figures]
+    changed: set[str]
     reconciled: Within | None
     renders_max: int | None
     price: float

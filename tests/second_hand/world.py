@@ -74,6 +74,7 @@ class World:
     applied: list[dict[str, Any]] = field(default_factory=list)
     audiences: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     reconciled: Within | None = None
+    sent_to: dict[str, list[Person]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Write the repository, and start the service."""
@@ -166,6 +167,7 @@ class World:
         self.service.switch(lists="prompt", delay_s=0.0)
         for name in names:
             self._expect_audience(self.campaigns[name], known, at)
+            self.sent_to[name] = self.listed
         self.service.date_back(days)
 
     def _commit_if_changed(self) -> None:
@@ -208,6 +210,7 @@ class World:
             groups={person.phone: person.city for person in self.listed},
             applied=self.applied,
             audiences=self.audiences,
+            changed={name for name, people in self.sent_to.items() if people != self.listed},
             reconciled=self.reconciled,
             renders_max=_RENDERS_MAX if self.reconciled else None,
             price=float(_PRICE),
