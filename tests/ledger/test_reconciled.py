@@ -12,6 +12,7 @@ from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import LaunchStats, StoredResult, StoredSession
 from runner.ledger.people.opt_outs import add_replies
 from runner.ledger.report_model import PartialCount
+from runner.ledger.results.contacts import iterate_contacts, read_contact_mark
 from runner.ledger.results.reconciled import (
     read_totals,
     store_results,
@@ -20,9 +21,7 @@ from runner.ledger.results.reconciled import (
 )
 from runner.ledger.results.result_feed import iterate_feed, read_version
 from runner.ledger.results.sendings import (
-    iterate_contacts,
     iterate_opt_out_replies,
-    read_contact_mark,
 )
 from runner.ledger.tables import launch_stats
 from runner.ledger.target_key import enter_key
