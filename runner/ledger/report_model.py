@@ -161,7 +161,6 @@ class MessageTotals:
         last_sent_at: UTC, ISO 8601; None when nothing was sent.
         reconciled_at: UTC, ISO 8601, of the launch reconciled longest ago; None if there is none.
         unread: launches that were never reconciled.
-        sent_read: recipients of reconciled launches.
         partly_known: by name, counts that are None here but known of some launches.
     """
 
@@ -180,7 +179,6 @@ class MessageTotals:
     last_sent_at: str | None = None
     reconciled_at: str | None = None
     unread: int = 0
-    sent_read: int = 0
     partly_known: Mapping[str, PartialCount] = field(default_factory=dict)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from runner.campaign.model import SCORED
 from runner.campaign.scales import read_points
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from runner.report.question_model import Score
 
 
+_Key = TypeVar("_Key")
 OWN_WORDS_LABEL = "(in the participant's own words)"
 """The label of texts that were not offered: their number is shown, never the texts."""
 _WORDED = ("nps", "csat", "ces")
@@ -55,7 +56,8 @@ def score_question(
     question: QuestionOutline, readings: Mapping[AnswerReading, int], z: float = Z_95
 ) -> QuestionReport:
     """Return the report of a question with nothing but its scores; `z` is the reach of their intervals."""
-    numbers = _count_numbers(readings)
+    found = ((one.number, count) for one, count in readings.items())
+    numbers = add_up((number, count) for number, count in found if number is not None)
     points = read_points(question.scale, question.responses, question.values)
     scored = QuestionReport(
         tag=question.tag,
@@ -114,12 +116,12 @@ def _label_stranger(question: QuestionOutline, label: str | None) -> str:
     return f"{label} (not in the campaign)" if question.responses else label
 
 
-def _count_numbers(readings: Mapping[AnswerReading, int]) -> Counter[Fraction]:
-    numbers: Counter[Fraction] = Counter()
-    for reading, count in readings.items():
-        if reading.number is not None:
-            numbers[reading.number] += count
-    return numbers
+def add_up(counts: Iterable[tuple[_Key, int]]) -> Counter[_Key]:
+    """Return the sums of counts by key."""
+    sums: Counter[_Key] = Counter()
+    for key, count in counts:
+        sums[key] += count
+    return sums
 
 
 def break_down(
@@ -140,40 +142,37 @@ def break_down(
     hidden = _choose_small({name: group.texted for name, group in groups.items()}, least)
     scoreless = _choose_scoreless(questions, groups, hidden, least)
     hidden_texted = sum(groups[name].texted for name in hidden)
-    shown = {name: group for name, group in groups.items() if name not in hidden}
-    ranks = {
-        name: _rank(group, None if main is None or name in scoreless[main] else questions[main], main)
-        for name, group in shown.items()
-    }
+    shown = [
+        describe_group(
+            questions,
+            # Reports name nobody, whatever the column holds.
+            hide_phones(name) or NO_VALUE,
+            groups[name],
+            {number for number in scoreless if name in scoreless[number]},
+        )
+        for name in sorted(groups.keys() - hidden)
+    ]
+    place = None if main is None else sum(one.question.scale in SCORED for one in questions[:main])
     return ColumnReport(
         column=column,
-        groups=tuple(
-            describe_group(
-                questions,
-                # Reports name nobody, whatever the column holds.
-                hide_phones(name) or NO_VALUE,
-                shown[name],
-                {number for number in scoreless if name in scoreless[number]},
-            )
-            for name in sorted(shown, key=lambda name: (*ranks[name], name))
-        ),
-        everybody=describe_group(questions, "", _add_up(groups.values())),
+        groups=tuple(sorted(shown, key=lambda group: _rank(group, place))),
+        everybody=describe_group(questions, "", _merge_groups(groups.values())),
         suppressed=len(hidden),
         suppressed_texted=hidden_texted if hidden_texted >= least else None,
         least=least,
     )
 
 
-def _rank(group: GroupTally, pooled: PooledOutline | None, number: int | None) -> tuple[bool, Fraction]:
-    """Return what to sort a group by: its score or response, the highest first, those without one last."""
-    value = divide(group.answered, group.texted) if number is None else None
-    if pooled is not None and number is not None:
-        score = score_question(pooled.question, group.readings.get(number, {})).score
-        value = None if score is None else score.value
+def _rank(group: GroupReport, place: int | None) -> tuple[bool, Fraction]:
+    """Return what to sort a group by: the highest first, those without a value last.
+
+    It is the response, or the score at a `place` of the group's scores.
+    """
+    value = group.response_rate if place is None else group.scores[place].value
     return value is None, -(value or Fraction())
 
 
-def _add_up(groups: Iterable[GroupTally]) -> GroupTally:
+def _merge_groups(groups: Iterable[GroupTally]) -> GroupTally:
     texted = answered = completed = 0
     readings: dict[int, Counter[AnswerReading]] = {}
     for group in groups:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from runner.report.question_model import Scale, TimeSummary
-
 if TYPE_CHECKING:
     from datetime import date, datetime
     from fractions import Fraction
@@ -24,10 +22,10 @@ if TYPE_CHECKING:
         RunRow,
         ServicePlan,
     )
+    from runner.report.question_model import Scale
 
 
 UTC_ZONE = ZoneInfo("UTC")
-NO_TIMES = TimeSummary(0, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +213,7 @@ class MessageTally:
         paths: participants by arm and path.
         questions: participants by the reading of their answer, by tag, in the campaign's order.
         unknown: answers to questions that the campaign does not have, by tag.
-        first_times: from the start of the launch to a participant's first answer.
+        median_first_s: seconds from the start of the launch to a participant's first answer, the median.
         days: answers by day in the campaign's time zone.
         contacts: its recipients.
     """
@@ -226,7 +224,7 @@ class MessageTally:
     paths: Paths = field(default_factory=dict)
     questions: Mapping[str, Mapping[AnswerReading, int]] = field(default_factory=dict)
     unknown: Mapping[str, int] = field(default_factory=dict)
-    first_times: TimeSummary = NO_TIMES
+    median_first_s: Fraction | None = None
     days: Mapping[date, int] = field(default_factory=dict)
     contacts: ContactTally = ContactTally()
 

@@ -62,12 +62,11 @@ def follow_questions(
     }
 
 
-def count_completed(outline: MessageOutline, paths: Paths) -> dict[str, int]:
-    """Return the participants who reached the end, by arm: answered the last question, or ended it early."""
-    completed: Counter[str] = Counter()
-    for arm, path, count in _list_paths(outline, paths):
-        completed[arm] += count if path[-1:] not in ("", "-") or "c" in path else 0
-    return dict(completed)
+def count_completed(outline: MessageOutline, paths: Paths) -> int:
+    """Return the participants who reached the end: answered the last question, or ended the survey early."""
+    return sum(
+        count for _, path, count in _list_paths(outline, paths) if path[-1:] not in ("", "-") or "c" in path
+    )
 
 
 def _list_paths(outline: MessageOutline, paths: Paths) -> Iterator[tuple[str, str, int]]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from runner.document import build
 from runner.ledger.model import parse_moment
 from runner.ledger.report_model import COUNTED, MessageTotals, NamedCount, PartialCount, name_parts
-from runner.report.breakdowns import break_down, summarise_question, summarise_unread
+from runner.report.breakdowns import add_up, break_down, summarise_question, summarise_unread
 from runner.report.experiment import describe_experiment
 from runner.report.facts import MessageTally, PooledTally
 from runner.report.funnel import count_completed, estimate_eligibility, follow_questions, outcome_rates
@@ -25,10 +24,8 @@ from runner.report.model import (
     QuestionPart,
     RunReport,
     Sessions,
-    Volume,
 )
 from runner.report.people_model import SMALL_GROUP, Dispositions, PeopleReport
-from runner.report.question_model import UNKNOWN_TIMES
 from runner.report.scores import divide, wilson_interval
 from runner.source.quantity import read_number
 from runner.wording import hide_phones
@@ -41,17 +38,15 @@ if TYPE_CHECKING:
     from runner.report.facts import CampaignFacts, CampaignOutline, CampaignTally, MessageOutline, PeopleTally
     from runner.report.question_model import QuestionReport
 
-_Key = TypeVar("_Key")
 
+def price_renders(renders: int | None, plan: ServicePlan | None) -> tuple[Fraction | None, Fraction | None]:
+    """Return the share of a message's renders in the service's plan, and in proportion of its price.
 
-def measure_volume(renders: int | None, price: ServicePlan | None) -> Volume:
-    """Return a message's renders with their share of the plan and of its price, in proportion.
-
-    `price` is None where the service was never asked.
+    `plan` is None where the service was never asked.
     """
-    share = None if price is None else divide(renders, price.renders_max)
-    price_usd = None if price is None else _read_price(price.price_usd)
-    return Volume(renders, share, None if share is None or price_usd is None else share * price_usd)
+    share = None if plan is None else divide(renders, plan.renders_max)
+    price_usd = None if plan is None else _read_price(plan.price_usd)
+    return share, None if share is None or price_usd is None else share * price_usd
 
 
 def _read_price(text: str | None) -> Fraction | None:
@@ -111,9 +106,10 @@ class _Message:
         return self.totals.sent - queued - held.blocked - held.withdrawn - held.uncertain
 
     @property
-    def knows_people(self) -> bool:
-        """True if the ledger has everybody whom it counts, but those who were forgotten."""
-        return self.tally.contacts.sent + self.facts.forgotten >= self.totals.sent
+    def knows_texted(self) -> bool:
+        """True if it is known who was texted: the ledger has everybody, but those who were forgotten."""
+        is_whole = self.tally.contacts.sent + self.facts.forgotten >= self.totals.sent
+        return is_whole and self.texted is not None
 
     @property
     def has_rate(self) -> bool:
@@ -137,21 +133,9 @@ class _Message:
         """Recipients who were texted, by the tag of their first question."""
         firsts = {way.arm: way.questions[0].tag for way in self.outline.all_ways if way.questions}
         texted = self.tally.contacts.texted
-        by_arm = _add_up((tag, texted.get(arm, 0)) for arm, tag in firsts.items())
+        by_arm = add_up((tag, texted.get(arm, 0)) for arm, tag in firsts.items())
         # Who was in an arm that is no more is texted, too.
         return by_arm if len(by_arm) > 1 or self.texted is None else dict.fromkeys(by_arm, self.texted)
-
-    @cached_property
-    def completed(self) -> dict[str, int]:
-        return count_completed(self.outline, self.tally.paths)
-
-
-def _add_up(counts: Iterable[tuple[_Key, int]]) -> Counter[_Key]:
-    """Return the sums of counts by key."""
-    sums: Counter[_Key] = Counter()
-    for key, count in counts:
-        sums[key] += count
-    return sums
 
 
 def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_GROUP) -> CampaignReport:
@@ -167,7 +151,6 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
     }
     is_read = all(one.is_read for one in messages.values())
     reported = tuple(map(_summarise_message, messages.values()))
-    launches = sum(one.launches for one in reported)
     people = _summarise_people(facts, tally.people, messages)
     questions = tuple(_pool_questions(facts.outline, tally, messages, reported))
     first_sent_at = _choose(min, (one.first_sent_at for one in reported))
@@ -186,8 +169,8 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
         first_sent_at=first_sent_at,
         next_send_at=facts.outline.not_before if first_sent_at is None else None,
         last_sent_at=_choose(max, (one.last_sent_at for one in reported)),
-        launches=launches,
-        reconciled_launches=launches - sum(one.unread_launches for one in reported),
+        launches=sum(one.launches for one in reported),
+        reconciled_launches=sum(one.reconciled_launches for one in reported),
         people=people,
         score=None if scored is None else scored.score,
         goal=facts.outline.goal,
@@ -242,7 +225,7 @@ def _summarise_people(
     if not all(one.is_read for one in messages.values()) or (tally.unresolved and not tally.sent):
         return base
     base = base.replace(opted_out=tally.opted_out)
-    if all(one.knows_people and one.texted is not None for one in messages.values()):
+    if all(one.knows_texted for one in messages.values()):
         base = base.replace(
             queued=tally.queued,
             blocked=tally.blocked,
@@ -305,10 +288,10 @@ def _pool_questions(
             yield PooledQuestion(unread, tuple(QuestionPart(name, None) for name in pooled.messages))
         else:
             counted = tally.questions.get(number, PooledTally())
-            parts = _add_up((message, count) for (message, _), count in counted.readings.items())
-            readings = _add_up((reading, count) for (_, reading), count in counted.readings.items())
+            parts = add_up((message, count) for (message, _), count in counted.readings.items())
+            readings = add_up((reading, count) for (_, reading), count in counted.readings.items())
             question = summarise_question(pooled.question, readings)
-            asked = counted.asked if all(messages[name].texted is not None for name in parts) else None
+            asked = counted.asked if all(messages[name].knows_texted for name in pooled.messages) else None
             yield PooledQuestion(
                 question.replace(asked=asked, answer_rate=divide(question.answers, asked)),
                 tuple(QuestionPart(name, parts[name]) for name in pooled.messages),
@@ -323,29 +306,29 @@ def _summarise_message(one: _Message) -> MessageReport:
         known |= {"participants_answered": None, "participants_completed": None}
     ended = divide(known["participants_completed"], known["participants_answered"])
     answered, texted = tally.participants, one.texted if one.has_rate else None
-    return MessageReport(
+    plan_share, cost_usd = price_renders(totals.renders, one.facts.price)
+    return build(
+        MessageReport,
+        totals,
         id=outline.id,
         tag=outline.tag,
         first_sent_at=parse_moment(totals.first_sent_at or ""),
         last_sent_at=parse_moment(totals.last_sent_at or ""),
         reconciled_at=parse_moment(totals.reconciled_at or ""),
-        launches=totals.launches,
         reconciled_launches=totals.reconciled,
         recipients=totals.sent + totals.unresolved,
-        sent=totals.sent,
         texted=one.texted,
         rejected=_know_rejected(one),
-        unresolved=totals.unresolved,
         sessions=Sessions(totals.queued, totals.active, totals.complete),
         response_rate=divide(answered, texted),
         completion_rate=ended if outline.questions else None,
-        renders=totals.renders,
         **known,
         discrepancies=tuple(_find_discrepancies(one)),
         questions=tuple(_summarise_questions(one)),
         audience=_describe_audience(one.facts.audiences.get(outline.id)),
-        volume=measure_volume(totals.renders, one.facts.price),
-        time_to_first_answer=tally.first_times if one.is_read else UNKNOWN_TIMES,
+        plan_share=plan_share,
+        cost_usd=cost_usd,
+        half_answered_within_s=tally.median_first_s if one.is_read else None,
         days=tuple(Day(*pair) for pair in sorted(tally.days.items()))
         if one.is_read and outline.questions
         else (),
@@ -357,7 +340,7 @@ def _count_people(one: _Message) -> dict[str, int]:
     """Return the counts that the ledger holds, as far as answers were read."""
     return {
         "participants_answered": one.tally.participants,
-        "participants_completed": sum(one.completed.values()),
+        "participants_completed": count_completed(one.outline, one.tally.paths),
         "results": one.tally.results,
         "opt_outs": one.tally.contacts.opted_out,
         "doubtful": one.facts.doubtful.get(one.outline.id, 0),

@@ -12,7 +12,7 @@ from runner.report.people_model import (
     ColumnReport,
     PeopleReport,
 )
-from runner.report.question_model import CommentsReport, QuestionReport, Rate, Score, TimeSummary
+from runner.report.question_model import CommentsReport, QuestionReport, Rate, Score
 
 SANDBOX_TARGET = "sandbox"
 """The target that texts nobody."""
@@ -73,12 +73,15 @@ class MessageReport(Part, frozen=True):
             to do.
         questions: in the order of the campaign.
         audience: the audience as the last `apply` found it; None when no `apply` has left word of it.
-        volume: renders, and what they cost.
+        plan_share: `renders` of all that the service's plan allows, as a fraction rounded to four decimal
+            places; None when the service does not say.
+        cost_usd: that share of the plan's price, in US dollars; None when the service does not say.
         opt_outs: people who opted out by a reply to this message, or whose session the service reports to
             have ended by an opt-out. None unless it is known of every launch.
         doubtful: replies to this message that may opt out and wait for a decision: see `runner optouts`. None
             unless it is known of every launch.
-        time_to_first_answer: from the start of the launch to a participant's first answer.
+        half_answered_within_s: seconds from the start of the launch within which half of the people who
+            answered gave their first answer; None when nobody answered, and where not all answers were read.
         days: those with answers. Empty where not all answers to the message were read.
         non_answers: results to this message that answer nothing and count as no answer: blank ones, reactions
             of phones (Liked "…") and automatic replies. None unless it is known of every launch.
@@ -106,19 +109,15 @@ class MessageReport(Part, frozen=True):
     discrepancies: tuple[str, ...]
     questions: tuple[QuestionReport, ...]
     audience: Audience | None
-    volume: Volume
+    plan_share: Fraction | None
+    cost_usd: Fraction | None
     opt_outs: Count | None
     doubtful: Count | None
-    time_to_first_answer: TimeSummary
+    half_answered_within_s: Fraction | None
     days: tuple[Day, ...]
     non_answers: Count | None = 0
     partly_known: tuple[NamedCount, ...] = ()
     texted: Count | None = None
-
-    @property
-    def unread_launches(self) -> int:
-        """Launches of which nothing was ever read."""
-        return self.launches - self.reconciled_launches
 
 
 class RunReport(Part, frozen=True):
@@ -250,14 +249,9 @@ class CampaignReport(Document, frozen=True, kw_only=True):
         return self.launches - self.reconciled_launches
 
     @property
-    def sent(self) -> int:
-        """Texts sent, over all messages; one person may have had several."""
-        return sum(message.sent for message in self.messages)
-
-    @property
     def cost_usd(self) -> Fraction | None:
         """What its texts cost, in US dollars; None where that is not known of every message sent."""
-        costs = [message.volume.cost_usd for message in self.messages if message.sent]
+        costs = [message.cost_usd for message in self.messages if message.sent]
         known = [cost for cost in costs if cost is not None]
         return sum(known, Fraction()) if known and len(known) == len(costs) else None
 
@@ -292,21 +286,6 @@ class Audience(Part, frozen=True):
     planned_at: datetime
     recipients: Count
     reserved: tuple[Caveat, ...]
-
-
-class Volume(Part, frozen=True):
-    """Renders, which are what the service charges for, and their cost.
-
-    Attributes:
-        renders: what the service says it rendered. None unless it is known of every launch.
-        plan_share: `renders` of all that the service's plan allows, as a fraction rounded to four decimal
-            places; None when the service does not say.
-        cost_usd: that share of the plan's price, in US dollars; None when the service does not say.
-    """
-
-    renders: Count | None
-    plan_share: Fraction | None = None
-    cost_usd: Fraction | None = None
 
 
 class Day(Part, frozen=True):

@@ -40,14 +40,10 @@ class Dispositions(Part, frozen=True):
         return self.complete + self.partial
 
     @property
-    def non_contacts(self) -> int:
-        """Non-contacts of both kinds (NC)."""
-        return self.non_contact + self.replaced
-
-    @property
     def eligible(self) -> int:
         """People known to be eligible: (I + P) + (R + NC + O)."""
-        return self.interviews + self.refusal + self.non_contacts + self.other
+        non_contacts = self.non_contact + self.replaced
+        return self.interviews + self.refusal + non_contacts + self.other
 
 
 class OutcomeRates(Part, frozen=True):

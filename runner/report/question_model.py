@@ -126,24 +126,6 @@ class Score(Part, frozen=True):
     standard_error: float | None = None
 
 
-class TimeSummary(Part, frozen=True):
-    """The median and the ninth decile of times, in seconds; None if nothing was counted.
-
-    Attributes:
-        counted: times counted; None where not all answers to the message were read.
-        median_s: what half of them stay within, in seconds; None when nothing was counted.
-        p90_s: what nine of ten stay within, in seconds; None when nothing was counted.
-    """
-
-    counted: Count | None
-    median_s: Fraction | None
-    p90_s: Fraction | None
-
-
-UNKNOWN_TIMES = TimeSummary(None, None, None)
-"""The summary if not all answers were read."""
-
-
 class QuestionReport(Part, frozen=True):
     """The report of one question.
 

@@ -98,6 +98,8 @@ def test_a_stop_outlives_its_campaign_and_its_machine(tmp_path: Path, run: Run, 
     assert run("reconcile", cwd=first, env=live).returncode == 0
     (first / "campaigns/pulse.yaml").unlink()
     second = write(replace_machine(first, "second"), "coffee")
+    file = second / "campaigns/coffee.yaml"
+    file.write_text(file.read_text(encoding="utf-8") + "renamed_from: none\n", encoding="utf-8")
     coffee = plan(run, second, live)["coffee"]
     # Whether they still answer the survey is not known there before it is read.
     assert (coffee["opted_out"], coffee["open_session"]) == (1, 2)
@@ -269,7 +271,7 @@ def test_records_that_were_moved_to_a_new_key_are_recorded(
     new = live | {"RUNNER_STATE_KEY": STATE_KEY}
     old_key = {"RUNNER_OLD_STATE_KEY": live["RUNNER_STATE_KEY"]}
     assert run("key", "rotate", "--auto-approve", cwd=first, env=new | old_key).returncode == 0
-    done = run("ci", "record", cwd=first, env=new)
+    done = run("ci", "record", cwd=first, env=new | old_key)
     assert done.returncode == 0, done.stderr
     message = git(remote, "log", "-1", "--format=%B", "main")
     assert message.startswith("Bring the record of pulse on live up to date\n\nCampaigns-Commit: ")
@@ -280,7 +282,7 @@ def test_records_that_were_moved_to_a_new_key_are_recorded(
 def test_an_opt_out_under_the_old_key_is_not_taken_for_one_that_was_moved(
     tmp_path: Path, run: Run, live: dict[str, str], remote: Path
 ) -> None:
-    """A machine that was late with the new key tells of somebody: that another was forgotten explains nothing."""
+    """A machine that still has the old key moves nothing back, and is told what to do."""
     first = clone(remote, tmp_path / "first")
     assert run("apply", "--auto-approve", cwd=first, env=live).returncode == 0
     assert run("ci", "record", cwd=first, env=live).returncode == 0
@@ -289,15 +291,41 @@ def test_an_opt_out_under_the_old_key_is_not_taken_for_one_that_was_moved(
     move = new | {"RUNNER_OLD_STATE_KEY": live["RUNNER_STATE_KEY"]}
     assert run("key", "rotate", "--auto-approve", cwd=second, env=move).returncode == 0
     run("forget", CY, "--auto-approve", cwd=second, env=new)
-    assert run("ci", "record", cwd=second, env=new).returncode == 0
+    assert run("ci", "record", cwd=second, env=move).returncode == 0
+    moved = git(remote, "show", f"main:{FILE}")
     run("optouts", "add", BOB, cwd=first, env=live)
     done = run("ci", "record", cwd=first, env=live)
     assert done.returncode == 3
     assert done.stderr.endswith(
         f"{first / FILE} is there under two keys, and one version may have people that the other lacks\n"
-        "  was it moved by `runner key rotate`? Then keep that one (git checkout --ours or --theirs). If a machine "
-        "with the old key wrote it since, enter its opt-outs again with `runner optouts add` or `import` first\n"
+        "  was it moved by `runner key rotate`? Then set RUNNER_STATE_KEY to the new key, and RUNNER_OLD_STATE_KEY to "
+        "the old one. If a machine with the old key has written it since, enter its opt-outs again with `runner "
+        "optouts add`, and keep the version that was moved\n"
     )
+    assert git(remote, "show", f"main:{FILE}") == moved
+
+
+def test_edited_lines_are_not_recorded(tmp_path: Path, run: Run, live: dict[str, str], remote: Path) -> None:
+    """A line that does not fit its seal replaces none that does; it is named, and what is right is recorded."""
+    first = clone(remote, tmp_path / "first")
+    assert run("apply", "--auto-approve", cwd=first, env=live).returncode == 0
+    run("pause", "pulse", cwd=first, env=live)
+    assert run("ci", "record", cwd=first, env=live).returncode == 0
+    paused = git(remote, "show", f"main:{FILE}")
+    for name, old, new in (
+        (FILE, '"state":"paused"', '"state":"resumed"'),
+        ("campaigns/pulse.live.lock.json", '"message":"ask"', '"message":"why"'),
+    ):
+        file = first / name
+        text = file.read_text(encoding="utf-8")
+        assert old in text
+        file.write_text(text.replace(old, new), encoding="utf-8")
+        done = run("ci", "record", cwd=first, env=live)
+        assert done.returncode == 3
+        assert "does not fit its seal" in done.stderr
+        file.write_text(text, encoding="utf-8")
+    assert git(remote, "show", f"main:{FILE}") == paused
+    assert run("ci", "record", cwd=first, env=live).stdout.startswith("Nothing to record")
 
 
 def test_a_damaged_file_keeps_no_lockfile_from_being_recorded(

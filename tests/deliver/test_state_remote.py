@@ -416,9 +416,8 @@ def test_a_remote_that_fails_after_the_sends_is_said(world: World, faulty: Fault
     assert process.returncode == 1
     assert err == (
         f"Warning: refs/runner/live on origin could not be let go: {refused}\n"
-        "  the ledger and the lockfiles here have everything: commit and push them, or run the same command "
-        "again here. Other machines take the ref over once they have seen it unmoved for 140 s: have them wait "
-        "with --lock-timeout 3m\n"
+        "  run the same command again here: it brings what was sent. Other machines take the ref over once they "
+        "have seen it unmoved for 140 s: have them wait with --lock-timeout 3m\n"
     )
     hook.unlink()
     assert first.lockfile.read_text(encoding="utf-8").count("project_launch_guid") == 6

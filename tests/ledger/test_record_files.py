@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from runner.errors import LockfileError, MissingKeyError, RunnerError, SuppressionsError
 from runner.ledger.files.comparison import (
+    Secrets,
     lacks_lines,
     unite_files,
 )
@@ -129,12 +130,12 @@ def write_entries(entries: Iterable[Entry], key: TargetKey = KEY) -> str:
 def unite(file: Path, *texts: str) -> str:
     united = texts[0]
     for text in texts[1:]:
-        united = unite_files(file, united, text, lambda: STATE_KEY)
+        united = unite_files(file, united, text, lambda: Secrets(STATE_KEY))
     return united
 
 
 def lacks(file: Path, before: str, after: str) -> bool:
-    return lacks_lines(file, before, after, lambda: STATE_KEY)
+    return lacks_lines(file, before, after, lambda: Secrets(STATE_KEY))
 
 
 @given(LINES, ENTRIES, st.sampled_from([KEY, PUBLIC]))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 
-from runner.ledger.files.comparison import lacks_lines, unite_files
+from runner.ledger.files.comparison import Secrets, lacks_lines, unite_files
 from runner.ledger.files.suppressions import (
     Amount,
     Approval,
@@ -169,13 +169,13 @@ def test_what_is_within_is_covered_in_any_order(
     text = write_file()
     for one in data.draw(st.permutations([*approvals, *approvals[:2]])):
         ours, theirs = data.draw(st.permutations([text, write_file(one)]))
-        text = unite_files(FILE, ours, theirs, lambda: None)
+        text = unite_files(FILE, ours, theirs, lambda: Secrets(None))
     believed, doubtful = read_approvals(FILE, text, KEY)
     assert ({one.identity for one in believed}, doubtful) == ({one.identity for one in approvals}, 0)
     assert (find_gap(asked, believed, asked.messages) is None) == is_within(asked, approvals)
     assert text == write_file(*approvals)
-    assert not lacks_lines(FILE, text, text, lambda: None)
-    assert not approvals or lacks_lines(FILE, text, write_file(*approvals[1:]), lambda: None)
+    assert not lacks_lines(FILE, text, text, lambda: Secrets(None))
+    assert not approvals or lacks_lines(FILE, text, write_file(*approvals[1:]), lambda: Secrets(None))
 
 
 def test_the_file_is_as_its_schema_says() -> None:
@@ -192,7 +192,9 @@ def test_a_file_that_git_has_merged_is_read() -> None:
     theirs = write_file(replace(APPROVAL, at="2027-01-01T00:00:00Z"))
     merged = f"<<<<<<< HEAD\n{ours}=======\n{theirs}>>>>>>> theirs\n"
     assert len(read_approvals(FILE, merged, KEY)[0]) == 2
-    assert unite_files(FILE, merged, merged, lambda: None) == unite_files(FILE, theirs, ours, lambda: None)
+    assert unite_files(FILE, merged, merged, lambda: Secrets(None)) == unite_files(
+        FILE, theirs, ours, lambda: Secrets(None)
+    )
 
 
 @pytest.mark.parametrize(

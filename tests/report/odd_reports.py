@@ -14,7 +14,6 @@ from runner.report.model import (
     PooledQuestion,
     QuestionPart,
     Sessions,
-    Volume,
 )
 from runner.report.people_model import ColumnReport, Dispositions, PeopleReport
 from runner.report.question_model import (
@@ -26,7 +25,7 @@ from runner.report.question_model import (
     Score,
 )
 from runner.report.scores import divide
-from tests.report.sample import NO_TIMES, START, build_column, build_survey, replace
+from tests.report.sample import START, build_column, build_survey, replace
 
 
 def build_unanswered(asked: int) -> QuestionReport:
@@ -69,10 +68,11 @@ def build_empty(sent: int = 0, **changes: Any) -> CampaignReport:
         discrepancies=(),
         questions=(build_unanswered(sent),),
         audience=None,
-        volume=Volume(0),
+        plan_share=None,
+        cost_usd=None,
         opt_outs=0,
         doubtful=0,
-        time_to_first_answer=NO_TIMES,
+        half_answered_within_s=None,
         days=(),
     )
     people = PeopleReport(recipients=sent, sent=sent, texted=sent, answered=0, dispositions=Dispositions())

@@ -29,15 +29,13 @@ from runner.report.model import (
     QuestionPart,
     RunReport,
     Sessions,
-    Volume,
 )
 from runner.report.people_model import ColumnReport, Dispositions, GroupReport, PeopleReport
-from runner.report.question_model import QuestionReport, Score, TimeSummary
+from runner.report.question_model import QuestionReport, Score
 from runner.report.scores import divide, wilson_interval
-from tests.report.sample_questions import build_questions, distribute, times
+from tests.report.sample_questions import build_questions, distribute
 
 START = datetime(2026, 11, 18, 14, 0, 3, tzinfo=UTC)
-NO_TIMES = TimeSummary(0, None, None)
 DAYS = tuple(
     Day(date(2026, 11, 18 + number), answers) for number, answers in enumerate((1066, 344, 121, 47, 15, 4))
 )
@@ -155,10 +153,11 @@ def build_survey() -> MessageReport:
             recipients=1060,
             reserved=(Caveat("control_group", 50), Caveat("opted_out", 8), Caveat("no_consent", 2)),
         ),
-        volume=Volume(3391, Fraction(3391, 1_000_000), Fraction(3391, 100)),
+        plan_share=Fraction(3391, 1_000_000),
+        cost_usd=Fraction(3391, 100),
         opt_outs=14,
         doubtful=2,
-        time_to_first_answer=times(402, 12 * 60 + 20, 5 * 3600 + 600),
+        half_answered_within_s=Fraction(12 * 60 + 20),
         days=DAYS,
     )
 
@@ -188,10 +187,11 @@ def build_text(name: str, sent: int, sent_at: datetime) -> MessageReport:
         discrepancies=(),
         questions=(),
         audience=None,
-        volume=Volume(sent),
+        plan_share=None,
+        cost_usd=None,
         opt_outs=3,
         doubtful=0,
-        time_to_first_answer=NO_TIMES,
+        half_answered_within_s=None,
         days=(),
     )
 
@@ -219,8 +219,7 @@ def build_follow_up() -> MessageReport:
                 distribution=distribute({"Yes, please": 21, "No": 16}),
             ),
         ),
-        volume=Volume(201),
-        time_to_first_answer=times(37, 380, 7300),
+        half_answered_within_s=Fraction(380),
         days=(Day(sent_at.date(), 30), Day(date(2026, 11, 22), 7)),
     )
 

@@ -10,7 +10,6 @@ from runner.report.question_model import (
     QuestionReport,
     ResponseCount,
     SatisfactionScore,
-    TimeSummary,
 )
 from runner.report.scores import divide, wilson_interval
 
@@ -27,10 +26,6 @@ SATISFACTION = {
     "Satisfied": 139,
     "Very satisfied": 119,
 }
-
-
-def times(counted: int, median_s: int, p90_s: int) -> TimeSummary:
-    return TimeSummary(counted, Fraction(median_s), Fraction(p90_s))
 
 
 def distribute(counts: dict[str, int]) -> tuple[ResponseCount, ...]:

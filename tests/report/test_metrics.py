@@ -357,3 +357,16 @@ def test_people_are_counted_once_over_all_messages() -> None:
     report = report_rows(facts, [row, row._replace(message="more")])
     assert report.people.answered == 1
     assert [message.participants_answered for message in report.messages] == [1, 1]
+
+
+@pytest.mark.parametrize(("queued", "asked"), [(0, 2), (None, None)])
+def test_a_question_of_several_messages_is_asked_of_whom_all_of_them_know(
+    queued: int | None, asked: int | None
+) -> None:
+    """Where it is not known who got one of the messages, it is not known who was asked by both."""
+    totals = replace(TOTALS, sent=2, complete=2)
+    again = (replace(SURVEY, id="more"), replace(totals, message="more", queued=queued))
+    contacts = [make_contact(person, message=message) for person in "pq" for message in ("ask", "more")]
+    facts = build_facts((SURVEY, totals), again)
+    report = report_rows(facts, [make_row("p", "first", "Yes")], contacts=contacts)
+    assert (report.questions[0].question.asked, report.questions[0].question.answers) == (asked, 1)

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from runner.ledger.report_model import ServicePlan
-from runner.report.metrics import measure_volume
+from runner.report.metrics import price_renders
 
 
 @pytest.mark.parametrize(
@@ -31,5 +31,5 @@ from runner.report.metrics import measure_volume
 )
 def test_a_price_that_is_one_is_shared_out(text: str | None, cost: Fraction | None) -> None:
     """A render costs its share of the plan's price; a price that is no plain decimal number is none."""
-    volume = measure_volume(25, ServicePlan("gold", text, 1000, 0))
-    assert (volume.plan_share, volume.cost_usd) == (Fraction(25, 1000), cost)
+    found = price_renders(25, ServicePlan("gold", text, 1000, 0))
+    assert found == (Fraction(25, 1000), cost)

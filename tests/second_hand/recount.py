@@ -20,7 +20,7 @@ from tests.second_hand.groups import (
 from tests.second_hand.people import People, find_opted_out, recount_people
 from tests.second_hand.questions import SCORED, describe_question, recount_question
 from tests.second_hand.tables import Matching, Within, find_texted, gather, walk
-from tests.second_hand.times import list_days, measure_volume, time_first, time_nothing
+from tests.second_hand.times import list_days, measure_volume, time_first
 
 if TYPE_CHECKING:
     from tests.second_hand.tables import Figures, Message, Situation
@@ -124,11 +124,11 @@ def _recount_message(one: Message) -> Figures:
         "results": known["results"],
         "questions": [recount_question(one, steps, question) for question in one.questions],
         "audience": _describe_audience(one),
-        "volume": measure_volume(one, counts["renders"]),
+        **measure_volume(one, counts["renders"]),
         "opt_outs": known["opt_outs"],
         "doubtful": known["doubtful"],
         "non_answers": known["non_answers"],
-        "time_to_first_answer": time_first(one) if is_read else time_nothing(),
+        "half_answered_within_s": time_first(one) if is_read else None,
         "days": list_days(one),
         "partly_known": [
             {"name": name, "count": count, "launches": int(sent.is_read.sum())}

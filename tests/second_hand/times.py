@@ -12,24 +12,16 @@ if TYPE_CHECKING:
     from tests.second_hand.tables import Figures, Message
 
 
-def time_first(one: Message) -> Figures:
-    return _summarise_times((one.answers["at"] - one.answers.start).groupby(one.answers.phone).min())
-
-
-def _summarise_times(gaps: pd.Series[pd.Timedelta]) -> Figures:
+def time_first(one: Message) -> float | None:
+    """Return the median of the seconds to people's first answers."""
+    gaps: pd.Series[pd.Timedelta] = (one.answers["at"] - one.answers.start).groupby(one.answers.phone).min()
     seconds = (gaps[gaps >= pd.Timedelta(0)] // pd.Timedelta(seconds=1)).to_numpy(dtype=float)
-    middle, late = np.percentile(seconds, [50, 90]) if len(seconds) else (None, None)
-    return {"counted": len(seconds), "median_s": middle, "p90_s": late}
-
-
-def time_nothing() -> Figures:
-    return {"counted": None, "median_s": None, "p90_s": None}
+    return float(np.median(seconds)) if len(seconds) else None
 
 
 def measure_volume(one: Message, renders: int) -> Figures:
     share = renders / one.situation.renders_max if one.is_read and one.situation.renders_max else None
     return {
-        "renders": renders if one.is_read else None,
         "plan_share": share,
         "cost_usd": None if share is None else share * one.situation.price,
     }

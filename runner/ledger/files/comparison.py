@@ -1,4 +1,6 @@
-"""Differences between versions of record files, and the union of two versions. No key is needed.
+"""Differences between versions of record files, and the union of two versions.
+
+Seals are checked where the user's key is the file's: a line that was edited replaces none that was not.
 
 A launch in either version was sent: branches and machines may have continued from the same record.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -46,23 +48,34 @@ _ORDER = {
 }
 
 
+class Secrets(NamedTuple):
+    """The key of a target, and that from which `runner key rotate` has moved records; None for none."""
+
+    present: str | None
+    former: str | None = None
+
+
 def name_target(file: PurePath) -> str:
     """Return the name of the target that a record file is of."""
     ending = next(ending for ending in RECORD_ENDINGS if file.name.endswith(ending))
     return file.name.removesuffix(ending).rpartition(".")[2]
 
 
-def lacks_lines(file: Path, before: str, after: str, find_secret: Callable[[], str | None]) -> bool:
+def lacks_lines(file: Path, before: str, after: str, find_secrets: Callable[[], Secrets]) -> bool:
     """Return whether a version of a record file lacks something of another, and so is older than it seems.
 
-    A record only grows. A version under the user's present secret, which `find_secret` returns, may be an
-    older one whose people got new fingerprints: then they are compared by what else is known of them.
+    A record only grows. A version under the present key may be one under the former key, moved: then people
+    are compared by what else is known of them. A machine that still has the former key moves nothing back.
+
+    Raises:
+        LockfileError, SuppressionsError: a version is damaged, or was edited.
     """
-    old, new = _parse(file, before), _parse(file, after)
+    secrets = find_secrets()
+    old, new = _parse(file, before, secrets), _parse(file, after, secrets)
     has_people = old.key_fingerprint == new.key_fingerprint
     if not has_people:
-        secret = find_secret()
-        if not secret or TargetKey.of(new.target, secret).name != new.key_fingerprint:
+        names = tuple(TargetKey.of(new.target, secret).name for secret in secrets)
+        if not secrets.present or (new.key_fingerprint, old.key_fingerprint) != names:
             return True
     if isinstance(old, Lockfile) and isinstance(new, Lockfile):
         return not _count_launches(old) <= _count_launches(new)
@@ -71,9 +84,14 @@ def lacks_lines(file: Path, before: str, after: str, find_secret: Callable[[], s
     return not count(entries) <= count(new.entries)
 
 
-def _parse(file: Path, text: str) -> Any:
+def _parse(file: Path, text: str, secrets: Secrets) -> Any:
     is_lockfile = file.name.endswith(LOCKFILE_SUFFIX)
-    return parse_lockfile(file, text).lockfile if is_lockfile else parse_book(file, text)
+    parsed = parse_lockfile(file, text).lockfile if is_lockfile else parse_book(file, text)
+    key = TargetKey.of(parsed.target, secrets.present)
+    # Approvals without a seal count for nothing, wherever they are.
+    if parsed.key_fingerprint == key.name and not file.name.endswith(APPROVALS_SUFFIX):
+        _ = parse_lockfile(file, text, key) if is_lockfile else parse_book(file, text, key)
+    return parsed
 
 
 def _count_launches(lockfile: Lockfile) -> Counter[Hashable]:
@@ -100,12 +118,13 @@ def _count_decisions(entries: Iterable[Entry], *, has_people: bool) -> Counter[H
     return Counter(said)
 
 
-def unite_files(file: Path, ours: str, theirs: str, find_secret: Callable[[], str | None]) -> str:
+def unite_files(file: Path, ours: str, theirs: str, find_secrets: Callable[[], Secrets]) -> str:
     """Return the union of two versions of a record file as text: the version that was moved, of two keys."""
-    one, other = _parse(file, ours), _parse(file, theirs)
+    secrets = find_secrets()
+    one, other = _parse(file, ours, secrets), _parse(file, theirs, secrets)
     if one.key_fingerprint != other.key_fingerprint:
         for before, after in ((theirs, ours), (ours, theirs)):
-            if not lacks_lines(file, before, after, find_secret):
+            if not lacks_lines(file, before, after, lambda: secrets):
                 return after
         raise _moved_apart(file)
     if isinstance(one, Lockfile):
@@ -117,9 +136,9 @@ def unite_files(file: Path, ours: str, theirs: str, find_secret: Callable[[], st
 def _moved_apart(file: Path) -> SuppressionsError:
     return SuppressionsError(
         f"{file} is there under two keys, and one version may have people that the other lacks",
-        hint="was it moved by `runner key rotate`? Then keep that one (git checkout --ours or --theirs). If "
-        "a machine with the old key wrote it since, enter its opt-outs again with `runner optouts add` or "
-        "`import` first",
+        hint="was it moved by `runner key rotate`? Then set RUNNER_STATE_KEY to the new key, and "
+        "RUNNER_OLD_STATE_KEY to the old one. If a machine with the old key has written it since, enter its "
+        "opt-outs again with `runner optouts add`, and keep the version that was moved",
     )
 
 

@@ -6,7 +6,7 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_, select, update
+from sqlalchemy import Connection, Insert, and_, delete, exists, func, or_, select, update
 
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into, insert_or_update
@@ -202,14 +202,13 @@ def read_totals(
             func.max(BEGAN),
             func.count(stats.reconciled_at),
             func.min(stats.reconciled_at),
-            func.sum(case((stats.reconciled_at.is_(None), 0), else_=launches.c.recipients)),
             *(sum_up(stats[name]) for name in _SUMMED for sum_up in (func.count, func.sum)),
         )
         .outerjoin(launch_stats, stats.launch_id == launches.c.id)
         .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
         .group_by("current_id")
     )
-    for message, count, first, last, reconciled, reconciled_at, read, *sums in connection.execute(query):
+    for message, count, first, last, reconciled, reconciled_at, *sums in connection.execute(query):
         known = dict(zip(_SUMMED.values(), zip(sums[::2], sums[1::2], strict=True), strict=True))
         whole: dict[str, Any] = {
             name: int(total) if of == count else None for name, (of, total) in known.items()
@@ -223,7 +222,6 @@ def read_totals(
             last_sent_at=last,
             reconciled_at=reconciled_at,
             unread=count - reconciled,
-            sent_read=int(read),
             partly_known={
                 name: PartialCount(int(total), of) for name, (of, total) in known.items() if 0 < of < count
             },

@@ -29,7 +29,6 @@ from runner.report.facts import (
     MessageOutline,
     MessageTally,
 )
-from runner.report.question_model import TimeSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 # Whole seconds, without negative times. Quantiles as of numpy, R and spreadsheets: R. J. Hyndman and Y. Fan,
 # "Sample quantiles in statistical packages", The American Statistician 50 (1996), 361-365, definition 7.
 _FIRST_TIMES = """
-SELECT count(*), quantile_cont(seconds, 0.5), quantile_cont(seconds, 0.9)
+SELECT quantile_cont(seconds, 0.5)
 FROM (SELECT (first_us - started_us) // 1000000 AS seconds FROM people WHERE first_us >= started_us)
 """
 _READINGS = "SELECT latest_{0}, count(*) AS n FROM people WHERE latest_{0} IS NOT NULL GROUP BY ALL"
@@ -76,7 +75,7 @@ def count_message(
             for place, question in enumerate(asked.questions)
         },
         unknown=asked.unknown,
-        first_times=_time_first(engine),
+        median_first_s=_time_first(engine),
         days=dict(sorted(add_days(engine.rows(_ANSWER_QUARTERS, [message]), zone).items())),
         contacts=count_contacts(engine, number),
     )
@@ -111,10 +110,9 @@ def _write_step(place: int, ending: Sequence[int]) -> str:
     return f"CASE WHEN {number} IS NULL THEN '-' WHEN {ends} THEN 'c' ELSE 'a' END"
 
 
-def _time_first(engine: Engine) -> TimeSummary:
-    ((counted, *quantiles),) = engine.rows(_FIRST_TIMES)
-    median, late = (None if value is None else Fraction(value) for value in quantiles)
-    return TimeSummary(counted, median, late)
+def _time_first(engine: Engine) -> Fraction | None:
+    ((median,),) = engine.rows(_FIRST_TIMES)
+    return None if median is None else Fraction(median)
 
 
 def _count_readings(

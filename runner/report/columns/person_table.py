@@ -148,7 +148,7 @@ def add_touches(engine: Engine, number: int, outline: MessageOutline, names: Col
     engine.fill(
         "ends",
         {"arm": "VARCHAR", "path": "VARCHAR", "is_complete": "BOOLEAN"},
-        [(*path, any(count_completed(outline, {path: 1}).values())) for path in paths],
+        [(*path, count_completed(outline, {path: 1}) > 0) for path in paths],
     )
     engine.run(
         _ADD_TOUCHES.format(

@@ -11,7 +11,6 @@ from runner.report.documents.wording import (
     NOT_KNOWN,
     format_duration,
     write_number,
-    write_part,
     write_people,
     write_percent,
     write_period,
@@ -39,7 +38,7 @@ def show_messages(report: CampaignReport, *, has_questions: bool) -> Section:
             one.sent,
             one.participants_answered if one.questions else NOT_DEFINED,
             one.opt_outs,
-            _write_duration(one) if one.questions else NOT_DEFINED,
+            format_duration(one.half_answered_within_s),
         )
         for number, one in enumerate(report.messages, start=1)
     ]
@@ -50,12 +49,6 @@ def show_messages(report: CampaignReport, *, has_questions: bool) -> Section:
         if has_questions and one.questions
     ]
     return Section("Each message", [TableBlock(names, rows), *sections], is_folded=True)
-
-
-def _write_duration(message: MessageReport) -> str:
-    """Return what half of the people who answered a message took at most."""
-    median = message.time_to_first_answer.median_s
-    return NOT_DEFINED if median is None else format_duration(median)
 
 
 def show_sending(report: CampaignReport) -> Section:
@@ -118,15 +111,17 @@ def _list_message_facts(message: MessageReport) -> Iterator[str]:
     if message.non_answers:
         found = count_words(message.non_answers, "reply is no answer", "replies are no answers")
         yield f"{found}: blank, a phone’s reaction, or automatic"
-    volume = message.volume
-    if volume.renders:
+    if message.renders:
         plan = (
-            "" if volume.plan_share is None else f", {write_percent(volume.plan_share)} of the service’s plan"
+            ""
+            if message.plan_share is None
+            else f", {write_percent(message.plan_share)} of the service’s plan"
         )
-        cost = f", {write_number(volume.cost_usd)} US dollars" if volume.cost_usd else ""
-        yield f"{count_words(volume.renders, 'text')} charged{plan}{cost}"
+        cost = f", {write_number(message.cost_usd)} US dollars" if message.cost_usd else ""
+        yield f"{count_words(message.renders, 'text')} charged{plan}{cost}"
     for part in message.partly_known:
-        yield f"{part.name.replace('_', ' ')} {NOT_KNOWN}: {write_part(part, message)}"
+        known = f"{part.count:,} in {part.launches:,} of {message.launches:,} launches"
+        yield f"{part.name.replace('_', ' ')} {NOT_KNOWN}: {known}"
 
 
 def _tabulate_reserved(audience: Audience, zone: str) -> TableBlock:

@@ -6,12 +6,14 @@ blank before the per cent sign, which no line ends at, and no decimals that few 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from math import inf
+from datetime import timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from runner.document import PLACES, round_exactly
+from runner.source.quantity import write_duration
 from runner.wording import count_words
 
 if TYPE_CHECKING:
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
     from datetime import date, datetime
     from fractions import Fraction
 
-    from runner.ledger.report_model import NamedCount
-    from runner.report.model import MessageReport
     from runner.report.question_model import Interval, QuestionReport, Score
 
 
@@ -44,11 +44,6 @@ def write_count(count: int | None) -> str:
 def write_people(count: int) -> str:
     """Return a number of people: `1 person`, `1,024 people`."""
     return count_words(count, "person", "people")
-
-
-def write_part(part: NamedCount, message: MessageReport) -> str:
-    """Return a count known of some launches: `120 in 60 of 61 launches`."""
-    return f"{part.count:,} in {part.launches:,} of {message.launches:,} launches"
 
 
 def write_percent(rate: Fraction | float | None, people: int | None = None) -> str:
@@ -177,31 +172,21 @@ def write_period(first: datetime | None, last: datetime | None, zone: str) -> st
     return f"{write_day(start).removesuffix(f' {end.year}')} – {write_day(end)}"
 
 
-_MINUTE_S = 60
-_HOUR_S = 60 * _MINUTE_S
-_DAY_S = 24 * _HOUR_S
-_UNITS = ((_DAY_S, "d"), (_HOUR_S, "h"), (_MINUTE_S, "min"), (1, "s"))
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
+_UNITS = {"d": "d", "h": "h", "m": "min", "s": "s"}
 
 
-def format_duration(seconds: Fraction) -> str:
+def format_duration(seconds: Fraction | None) -> str:
     """Return a duration in its two largest units: `42 s`, `3 min 20 s`, `5 h 10 min`, `2 d 3 h`.
 
-    The smaller unit is rounded, half away from zero, and left out if it is 0: `3 min`, `1 d`. Less than half
-    a second is `0 s`. A negative duration, of clocks that disagree, has a minus.
+    The smaller unit is rounded, half away from zero, and left out if it is 0: `3 min`, `1 d`.
     """
-    whole = 0
-    # The rounded value chooses the units: 3,599.6 s is an hour.
-    for step_s, limit_s in ((1, _HOUR_S), (_MINUTE_S, _DAY_S), (_HOUR_S, inf)):
-        whole = int(round_exactly(abs(seconds) / step_s, 0)) * step_s
-        if whole < limit_s:
-            break
-    parts, rest = [], whole
-    for unit_s, sign in _UNITS:
-        count, rest = divmod(rest, unit_s)
-        if count:
-            parts.append(f"{count:,} {sign}")
-    minus = "−" if seconds < 0 and whole else ""
-    return minus + (" ".join(parts) or "0 s")
+    if seconds is None:
+        return NOT_DEFINED
+    step = next((unit for limit, unit in ((_DAY_S, _HOUR_S), (_HOUR_S, _MINUTE_S)) if seconds >= limit), 1)
+    rounded = timedelta(seconds=step * int(round_exactly(seconds / step, 0)))
+    parts = re.findall(r"(\d+)(\D)", write_duration(rounded))
+    return " ".join(f"{count} {_UNITS[unit]}" for count, unit in parts) or "0 s"
 
 
 def store_number(number: Fraction | None) -> float | None:

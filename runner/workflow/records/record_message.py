@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.github.pull_requests import RECORD_TRAILER
-from runner.ledger.files.comparison import name_target
+from runner.ledger.files.comparison import Secrets, name_target
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_lockfile
 from runner.ledger.files.suppressions import read_approvals
 from runner.ledger.fingerprint import TargetKey
@@ -24,6 +24,7 @@ from runner.service.target import (
     STATE_KEY,
     TargetsProblemError,
     find_key_variable,
+    read_old_state_key,
     read_state_key,
     read_targets,
 )
@@ -120,7 +121,7 @@ def _list_approvals(
     found: dict[tuple[str, ...], Approval] = {}
     before = {clone.root / one.path: one.before or "" for one in changes}
     for file in (file for file in files if file.name.endswith(APPROVALS_SUFFIX)):
-        secret = secret_of(file, environment)()
+        secret = secrets_of(file, environment)().present
         if secret is None:
             continue
         key = TargetKey.of(name_target(file), secret)
@@ -191,17 +192,18 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def secret_of(file: Path, environment: Mapping[str, str]) -> Callable[[], str | None]:
-    """Return a function that returns the state key of a record file's target, or None.
+def secrets_of(file: Path, environment: Mapping[str, str]) -> Callable[[], Secrets]:
+    """Return a function that returns the state keys of a record file's target.
 
     Campaigns near the file have the `targets.yaml`.
     """
 
-    def find() -> str | None:
+    def find() -> Secrets:
         try:
             targets = read_targets(find_targets_file((file,)), environment)
         except TargetsProblemError:
-            return None
-        return read_state_key(environment, find_key_variable(name_target(file), targets)[0] or STATE_KEY)
+            return Secrets(None)
+        variable = find_key_variable(name_target(file), targets)[0] or STATE_KEY
+        return Secrets(read_state_key(environment, variable), read_old_state_key(environment))
 
     return find

@@ -20,7 +20,7 @@ from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, lockfile_name, lockfil
 from runner.ledger.model import APPROVALS_SUFFIX, SUPPRESSIONS_SUFFIX
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, show_path
 from runner.workflow.observer import note, warn
-from runner.workflow.records.record_message import RecordedFile, secret_of
+from runner.workflow.records.record_message import RecordedFile, secrets_of
 from runner.workflow.records.recording import Recorded, Recorder, RefusedPushError, taking_turns
 from runner.workflow.workspace.record_files import list_homes
 from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote, name_remote
@@ -231,7 +231,7 @@ class RecordCopies:
         there = None if ref is None or name is None else ref.read().texts.get(name)
         if there is None:
             return False
-        return not lacks_lines(file, change.after, there, secret_of(file, self._scope.environ))
+        return not lacks_lines(file, change.after, there, secrets_of(file, self._scope.environ))
 
     def _bring(self, place: Path, ref: StateRef, theirs: str) -> bool:
         try:
@@ -248,14 +248,14 @@ class RecordCopies:
 
     def _unite(self, file: Path, text: str, known: str | None) -> str:
         """Return the one of two versions that has all of the other, or else their union."""
-        secret = secret_of(file, self._scope.environ)
+        secrets = secrets_of(file, self._scope.environ)
         if known is None:
             # Only what can be read is passed on.
-            lacks_lines(file, text, text, secret)
+            lacks_lines(file, text, text, secrets)
             return text
-        if not lacks_lines(file, text, known, secret):
+        if not lacks_lines(file, text, known, secrets):
             return known
-        return unite_files(file, known, text, secret) if lacks_lines(file, known, text, secret) else text
+        return unite_files(file, known, text, secrets) if lacks_lines(file, known, text, secrets) else text
 
 
 class _Places:

@@ -23,9 +23,9 @@ from runner.errors import CampaignError, RunnerError, SuppressionsError
 from runner.git.clone import Clone, read_text
 from runner.git.command import GitError, hide_credentials, push_commit
 from runner.github.pull_requests import RECORD_TRAILER
-from runner.ledger.files.comparison import lacks_lines, unite_files
+from runner.ledger.files.comparison import Secrets, lacks_lines, unite_files
 from runner.workflow.failures import Failures
-from runner.workflow.records.record_message import RecordedFile, describe_changes, secret_of
+from runner.workflow.records.record_message import RecordedFile, describe_changes, secrets_of
 from runner.workflow.workspace.folders import make_state_folder
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class Recorder:
         before = self.clone.read(tip, path)
         after = self._merge(file, self.clone.read(head, path), ours, before)
         # Conflicts, with markers or without, are resolved by uniting.
-        if after != before and (whole := unite_files(file, after, after, self._secret_of(file))) != before:
+        if after != before and (whole := unite_files(file, after, after, self._secrets_of(file))) != before:
             return RecordedFile(path, ours, before, whole)
         return None
 
@@ -235,12 +235,12 @@ class Recorder:
         if ours == base:
             return theirs
         # Only we changed it. Ours is taken unless it was put back to an older text.
-        if theirs == base and not lacks_lines(file, theirs, ours, self._secret_of(file)):
+        if theirs == base and not lacks_lines(file, theirs, ours, self._secrets_of(file)):
             return ours
-        return unite_files(file, ours, theirs, self._secret_of(file))
+        return unite_files(file, ours, theirs, self._secrets_of(file))
 
-    def _secret_of(self, file: Path) -> Callable[[], str | None]:
-        return secret_of(file, self.environ)
+    def _secrets_of(self, file: Path) -> Callable[[], Secrets]:
+        return secrets_of(file, self.environ)
 
     def _save(self, changes: Sequence[RecordedFile]) -> None:
         """Put what is to be committed into the work tree."""

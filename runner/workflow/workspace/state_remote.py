@@ -27,12 +27,12 @@ from runner.git.lease import Clocks, GitLeaseTerms, LeasePatience, hold_lease
 from runner.git.state_ref import STATE_FILE, Holder, Snapshot, State, StateRef, read_target
 from runner.github.job import find_git_settings
 from runner.ledger.database import find_sqlite_file
-from runner.ledger.files.comparison import unite_files
+from runner.ledger.files.comparison import Secrets, unite_files
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_reservation
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import read_clock
 from runner.ledger.model import APPROVALS_SUFFIX, SUPPRESSIONS_SUFFIX
-from runner.service.target import leads_elsewhere
+from runner.service.target import leads_elsewhere, read_old_state_key
 from runner.source.storage import repository_root
 from runner.workflow.observer import note, warn
 
@@ -60,13 +60,15 @@ class StateRemote:
     the remote failed.
     """
 
-    def __init__(self, ref: StateRef, terms: GitLeaseTerms, target: Target) -> None:
+    def __init__(
+        self, ref: StateRef, terms: GitLeaseTerms, target: Target, old_secret: str | None = None
+    ) -> None:
         self.ref = ref
         self.is_behind = False
         self._terms = terms
         # The key that has sealed the state.
         self._key = TargetKey.of(target.name, target.state_key)
-        self._secret = target.state_key
+        self._secrets = Secrets(target.state_key, old_secret)
         self._lease: Lease | None = None
         self._seen: Snapshot | None = None
         self._is_left_out = False
@@ -100,7 +102,8 @@ class StateRemote:
     def open(cls, remote: str, target: Target, scope: Scope) -> StateRemote:
         """Return the state of a target on a remote of the current folder's repository."""
         ref = StateRef.open(Path.cwd(), remote, target.name, find_git_settings(scope.environ))
-        return cls(ref, GitLeaseTerms.lasting(scope.state_lease_s), target)
+        terms = GitLeaseTerms.lasting(scope.state_lease_s)
+        return cls(ref, terms, target, read_old_state_key(scope.environ))
 
     @property
     def texts(self) -> Mapping[str, str]:
@@ -289,16 +292,15 @@ class StateRemote:
         return theirs if ours is None else self._unite(name, ours, theirs)
 
     def _unite(self, name: str, ours: str, theirs: str | None) -> str:
-        return ours if theirs is None else unite_files(self.place / name, ours, theirs, lambda: self._secret)
+        return ours if theirs is None else unite_files(self.place / name, ours, theirs, lambda: self._secrets)
 
     def _note_unreleased(self, error: RunnerError) -> None:
         self.is_behind = True
         warn(f"{self.ref} could not be let go: {error.message}")
         note(
-            "  the ledger and the lockfiles here have everything: commit and push them, or run the same "
-            "command again here. Other machines take the ref over once they have "
-            f"seen it unmoved for {self._terms.watch_s:g} s: have them wait with --lock-timeout "
-            f"{self._terms.advise_timeout()}"
+            "  run the same command again here: it brings what was sent. Other machines take the ref over "
+            f"once they have seen it unmoved for {self._terms.watch_s:g} s: have them wait with "
+            f"--lock-timeout {self._terms.advise_timeout()}"
         )
 
     def _note_holder(self, who: str, seconds: float) -> None:
