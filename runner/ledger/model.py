@@ -146,7 +146,7 @@ COUNTS = tuple(one.name for one in fields(LaunchStats) if one.name.startswith("n
 """The names of a launch's counts."""
 
 
-class Progress(IntEnum):
+class SessionProgress(IntEnum):
     """The furthest that a session was seen before its end: one that ended while it was queued had no text."""
 
     UNSEEN = 0
@@ -169,11 +169,11 @@ class StoredSession(NamedTuple):
     replaced: bool = False
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> SessionProgress:
         """What its state tells of whether it has begun."""
         if self.status in ("", ENDED):
-            return Progress.UNSEEN
-        return Progress.QUEUED if self.status == QUEUED else Progress.BEGUN
+            return SessionProgress.UNSEEN
+        return SessionProgress.QUEUED if self.status == QUEUED else SessionProgress.BEGUN
 
 
 class StoredResult(NamedTuple):

@@ -167,6 +167,43 @@ def test_recipients_come_with_their_sessions_as_they_stand(
     assert (found[r].is_listed, unsent.is_listed) == ("0", "0")
 
 
+def test_how_the_session_before_ended_tells_whether_one_had_begun(
+    ledger: Ledger, deliver: Callable[..., list[int]], make_record: Callable[..., LaunchRecord]
+) -> None:
+    """One that ended like the one before it had no text if it was seen queued; else that is not known."""
+    first, second = deliver(
+        make_record("a", *range(101, 106)), make_record("b", *range(101, 106), message="nudge")
+    )
+    with ledger.writing() as connection:
+        for launch_id in (first, second):
+            connection.execute(insert(launch_stats).values(launch_id=launch_id, reconciled_at="2026"))
+    with ledger.reading() as connection:
+        people = sorted({row.participant for row in iterate_contacts(connection, 1)})
+    ends = [
+        ("stopped", "stopped"),
+        ("stopped", "stopped"),
+        ("", "stopped"),
+        ("replaced", "stopped"),
+        ("", ""),
+    ]
+    queued = [StoredSession(second, people[0], "QUEUED", stopped=False)]
+    ended = [
+        StoredSession(
+            launch_id, person, "COMPLETE", stopped=one[place] == "stopped", replaced=one[place] == "replaced"
+        )
+        for person, one in zip(people, ends, strict=True)
+        for place, launch_id in enumerate((first, second))
+    ]
+    with ledger.writing() as connection:
+        store_sessions(connection, queued)
+        store_sessions(connection, ended)
+    with ledger.reading() as connection:
+        rows = list(iterate_contacts(connection, 1))
+    told = {row.participant: row.was_texted for row in rows if row.message == "nudge"}
+    assert [told[person] for person in people] == ["0", "", "1", "1", "1"]
+    assert {row.was_texted for row in rows if row.message == "ask"} == {"1"}
+
+
 def test_the_mark_of_recipients_changes_with_them(
     ledger: Ledger, deliver: Callable[..., list[int]], make_record: Callable[..., LaunchRecord]
 ) -> None:

@@ -203,7 +203,7 @@ class LivedService(ReferenceService):
         with self.store.lock:
             unclear = {phone for one in self.facts.sendings if one.state == "unknown" for phone in one.phones}
             before = {one.phone: one for one in self.facts.conversations.values() if one.has_begun}
-            for sending, launch in self._list_sent(run):
+            for sending, launch in sorted(self._list_sent(run), key=lambda pair: pair[1].sent.at):
                 for session in launch.sessions:
                     life = Conversation(sending.guid, session.participant.phone)
                     self.facts.conversations[sending.guid, life.phone] = life

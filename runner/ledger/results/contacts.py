@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import and_, case, func, literal, or_, select, true
 
 from runner.ledger.database import read_info
-from runner.ledger.model import ENDED, QUEUED, Progress
+from runner.ledger.model import ENDED, QUEUED, SessionProgress
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
 from runner.ledger.report_model import ContactRow
 from runner.ledger.results.result_feed import RESULTS_EDITION
@@ -40,7 +40,9 @@ _ENDING = case(
     else_=_DONE,
 )
 _IS_DOUBTFUL = and_(
-    _ENDING.in_((_STOPPED, _REPLACED)), sessions.c.blocked.is_(False), sessions.c.progress < Progress.BEGUN
+    _ENDING.in_((_STOPPED, _REPLACED)),
+    sessions.c.blocked.is_(False),
+    sessions.c.progress < SessionProgress.BEGUN,
 )
 # Quotes within a text have a backslash, so this is the key of the definition.
 _ENDS_OTHERS = or_(
@@ -111,7 +113,7 @@ def _has_doubts(connection: Connection, campaign_id: int) -> bool:
 
 def _tell_texted(preceding: FromClause | None) -> ColumnElement[str]:
     """Return the expression for `ContactRow.was_texted`."""
-    was_queued = sessions.c.progress == Progress.QUEUED
+    was_queued = sessions.c.progress == SessionProgress.QUEUED
     known = [
         (launch_stats.c.reconciled_at.is_(None), ""),
         (or_(sessions.c.blocked, sessions.c.status == QUEUED), "0"),
