@@ -70,7 +70,6 @@ DOORS: dict[str, tuple[str, ...]] = {
     "holidays": ("runner.timing.window",),
     "csv": (
         "runner.audience.table",
-        "runner.report.columns.engine",
         "runner.report.documents.formats",
         "runner.sandbox.records",
     ),

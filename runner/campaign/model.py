@@ -322,8 +322,8 @@ class Arm:
 class Analysis:
     """The day or size at which an experiment's verdict is taken; with neither, at every look.
 
-    `at` is an ISO 8601 day, UTC, perhaps missing from the calendar; `per_arm` counts people to ask in each
-    arm.
+    `at` is an ISO 8601 day of the campaign's time zone, perhaps missing from the calendar; `per_arm` counts
+    people to ask in each arm.
     """
 
     position: Position

@@ -177,7 +177,7 @@ def _merge_groups(groups: Iterable[GroupTally]) -> GroupTally:
     readings: dict[int, Counter[AnswerReading]] = {}
     for group in groups:
         texted, answered = texted + group.texted, answered + group.answered
-        completed += group.completed
+        completed += group.completed or 0
         for number, counts in group.readings.items():
             readings.setdefault(number, Counter()).update(counts)
     return GroupTally(texted, answered, completed, readings)
@@ -234,7 +234,8 @@ def describe_group(
         if score is None or pooled.question.scale not in SCORED:
             continue
         if number in scoreless:
-            score = score.replace(value=None, interval=None, standard_error=None)
+            score = score.replace(value=None, interval=None, standard_error=None, satisfied=None)
+        score = score.leave_out_few()
         scores.append(score if own else score.replace(interval=None))
     interval = wilson_interval(group.answered, group.texted, reach) if has_rate and reach else None
     return GroupReport(

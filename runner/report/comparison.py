@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from zoneinfo import ZoneInfo
 
-    from runner.report.comparison_model import Compared
+    from runner.report.comparison_model import Compared, Verdict
     from runner.report.facts import AnalysisPlan
     from runner.report.question_model import Interval
 
@@ -234,6 +234,10 @@ def compare_arms(
     arms so small show only large, exaggerated differences (A. Gelman and J. Carlin, "Beyond power
     calculations", Perspectives on Psychological Science 9 (2014), 641-651). Otherwise it is "differs" for a
     p-value below 0.05, and "no_difference_shown" for any other.
+
+    The verdict is the test's. By a person or two the interval, which is made otherwise, may say the opposite
+    (M. P. Fay, "Confidence intervals that match Fisher's exact or Blaker's exact tests", Biostatistics 11
+    (2010), 373-374): then it is left out.
     """
     pairs = [(arm, before) for number, arm in enumerate(samples) for before in samples[:number]]
     comparisons = sum(bool(arm.counted and before.counted) for arm, before in pairs)
@@ -257,17 +261,30 @@ def _compare(
         return PairComparison(measure, arm.name, against.name, None, None, None, "too_few")
     plain, reach = _judge(arm, against, SIGNIFICANCE / comparisons, at_every_look=at_every_look)
     p_value = None if plain is None else min(1.0, comparisons * plain)
-    is_enough = p_value is not None and _are_enough(arm, against)
-    differs = p_value is not None and p_value < SIGNIFICANCE
+    interval = _subtract(arm, against, reach)
     return PairComparison(
         measure=measure,
         arm=arm.name,
         against=against.name,
         difference=arm.value - against.value,
-        interval=_subtract(arm, against, reach),
+        interval=interval if _agree(p_value, interval) else None,
         p_value=p_value,
-        verdict=("differs" if differs else "no_difference_shown") if is_enough else "too_few",
+        verdict=judge(p_value, is_enough=are_enough((arm, against))),
     )
+
+
+def judge(p_value: float | None, *, is_enough: bool) -> Verdict:
+    """Return what a test may say, given whether its samples are large enough."""
+    if p_value is None or not is_enough:
+        return "too_few"
+    return "differs" if p_value < SIGNIFICANCE else "no_difference_shown"
+
+
+def _agree(p_value: float | None, interval: Interval | None) -> bool:
+    """Return whether a test and an interval, which are two methods, say the same."""
+    if p_value is None or interval is None:
+        return True
+    return (p_value < SIGNIFICANCE) == (interval[0] > 0 or interval[1] < 0)
 
 
 def compare_waves(measure: Compared, wave: Sample, last: Sample) -> Change | None:
@@ -305,14 +322,15 @@ def _subtract(arm: Sample, against: Sample, reach: float) -> Interval | None:
     return subtract_interval(float(arm.value), intervals[0], float(against.value), intervals[1])
 
 
-def _are_enough(arm: Sample, against: Sample) -> bool:
-    """Return whether two samples are large enough."""
-    fewest, people = min(arm.counted, against.counted), arm.counted + against.counted
-    if arm.successes is None or against.successes is None:
+def are_enough(samples: Sequence[Sample]) -> bool:
+    """Return whether two samples or more are large enough."""
+    counts = [one.counted for one in samples]
+    successes = [one.successes for one in samples if one.successes is not None]
+    fewest, people = min(counts), sum(counts)
+    if len(successes) < len(samples):
         return fewest >= LEAST_PEOPLE
-    successes = arm.successes + against.successes
-    # The rarer outcome in the smaller arm is the smallest of the four expected counts.
-    rarer = min(successes, people - successes)
+    # The rarer outcome in the smallest sample is the smallest of the expected counts.
+    rarer = min(sum(successes), people - sum(successes))
     return fewest >= LEAST_PEOPLE and Fraction(fewest * rarer, people) >= LEAST_EXPECTED
 
 

@@ -26,8 +26,8 @@ class PairComparison(Part, frozen=True):
             fraction of 1, of scores in their unit; None when one is not defined.
         interval: low and high end of the difference's interval (Newcombe 1998, method 10; of means Zou and
             Donner 2008), adjusted for the number of pairs as the p-value is (Bonferroni): together those of
-            one measure hold in 95 of 100 experiments. None when one is not defined, and as long as it is too
-            early.
+            one measure hold in 95 of 100 experiments. None when one is not defined, where it says otherwise
+            than the p-value, and as long as it is too early.
         p_value: two-sided, adjusted for the number of pairs (Bonferroni), to four significant figures. Where
             the analysis is `fixed`: Fisher's exact test of shares, a z test of means; else always valid
             (mSPRT, Johari et al. 2022). None when one is not defined, and as long as it is too early.
@@ -56,12 +56,15 @@ class AnalysisReport(Part, frozen=True):
             fixed, or nothing.
         is_due: whether the verdict may be taken: every launch was reconciled on the day or later. Always true
             for `sequential`.
+        answered_later: people of the arms with an answer on the day that `due` names or later, which neither
+            the verdict nor the arms' figures count; None for `sequential`, and as long as it is not due.
     """
 
     method: Literal["sequential", "fixed"]
     due: date | None
     per_arm: Count | None
     is_due: bool
+    answered_later: Count | None = None
 
 
 class ArmShare(Part, frozen=True):
@@ -101,7 +104,8 @@ class ExperimentReport(Part, frozen=True):
 
     Attributes:
         message: the id of the message that has the arms.
-        arms: in the campaign's order.
+        arms: in the campaign's order, with the people and answers that the verdicts count: once a `fixed`
+            analysis is due, those before its day.
         comparisons: every pair of arms, each arm with those before it: their response, then their score.
         analysis: the time of the verdicts, and the people that they count; None for a message without
             questions, and where not all answers were read.
@@ -144,7 +148,7 @@ class Wave(Part, frozen=True):
 
 
 class WaveTest(Part, frozen=True):
-    """A test that nothing differs over all waves: one test, however many waves there are.
+    """A test that nothing differs over all waves, three or more: one test, however many there are.
 
     Attributes:
         measure: `response` or `score`.
@@ -152,6 +156,7 @@ class WaveTest(Part, frozen=True):
         statistic: of shares Pearson's chi-squared, else Cochran's Q; rounded to four decimal places.
         freedom: the degrees of freedom: one less than the waves.
         p_value: to four significant figures.
+        verdict: too few people in some wave to tell, no difference shown, or they differ.
     """
 
     measure: Compared
@@ -159,6 +164,7 @@ class WaveTest(Part, frozen=True):
     statistic: Fraction
     freedom: Count
     p_value: float
+    verdict: Verdict
 
 
 class Change(Part, frozen=True):
@@ -170,7 +176,7 @@ class Change(Part, frozen=True):
         difference: this one less the last, rounded to four decimal places: of response rates as a fraction of
             1, of scores in their unit.
         interval: low and high end of the difference's 95 % interval (Newcombe 1998, method 10; of means Zou
-            and Donner 2008).
+            and Donner 2008); None when one is not defined, and where it says otherwise than the p-value.
         p_value: two-sided, to four significant figures: Fisher's exact test of shares, a z test of means.
         verdict: too few people to tell, no difference shown (which does not mean that there is none), or they
             differ.
@@ -192,7 +198,7 @@ class SeriesReport(Part, frozen=True):
         waves: of the campaigns that the command was given, those that were sent, the earliest first; a report
             of one file has no other waves.
         changes: of this campaign against the wave before it; none for the first.
-        tests: over all waves; none of fewer than two.
+        tests: over all waves; none of fewer than three, as two have their change.
     """
 
     name: str

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 from runner.document import build
 from runner.report.breakdowns import describe_group, score_question
-from runner.report.comparison import LEAST_EXPECTED, Sample, compare_arms, compare_waves, find_reach, share
+from runner.report.comparison import (
+    LEAST_EXPECTED,
+    Sample,
+    are_enough,
+    compare_arms,
+    compare_waves,
+    find_reach,
+    judge,
+    share,
+)
 from runner.report.comparison_model import (
     AnalysisReport,
     ArmShare,
@@ -18,6 +27,7 @@ from runner.report.comparison_model import (
     Wave,
     WaveTest,
 )
+from runner.report.question_model import LEAST_FOR_SCORE
 from runner.report.scores import chi_squared_p_value, divide
 
 if TYPE_CHECKING:
@@ -31,6 +41,8 @@ if TYPE_CHECKING:
     from runner.report.question_model import Interval, Score
 
 _SPLIT_SIGNIFICANCE = 0.001
+_LEAST_WAVES = 3
+"""With fewer waves a test over all would be a second one of the same change."""
 
 
 def describe_experiment(
@@ -50,12 +62,19 @@ def describe_experiment(
     deadline, plan = tally.deadline, experiment.analysis
     at_every_look = plan.at is None and plan.per_arm is None
     responses = [
-        share(arm, min(answered, texted), texted) for arm, (texted, answered) in tally.counted.items()
+        share(arm, min(group.answered, group.texted), group.texted) for arm, group in tally.groups.items()
     ]
     scores = [] if outline.score is None else _sample_scores(outline, tally, outline.score)
     comparisons = (
         *compare_arms("response", responses, at_every_look=at_every_look),
         *compare_arms("score", scores, at_every_look=at_every_look),
+    )
+    few = {one.name for one in scores if one.counted < LEAST_FOR_SCORE}
+    comparisons = tuple(
+        one.replace(difference=None, interval=None, p_value=None)
+        if one.measure == "score" and few.intersection((one.arm, one.against))
+        else one
+        for one in comparisons
     )
     if not deadline.is_due:
         comparisons = tuple(
@@ -66,6 +85,7 @@ def describe_experiment(
         due=deadline.due,
         per_arm=plan.per_arm,
         is_due=deadline.is_due,
+        answered_later=None if deadline.cutoff_us is None else tally.answered_later,
     )
     reaches = [find_reach(one, at_every_look=at_every_look) for one in (responses, scores)]
     arms = _describe_arms(
@@ -85,10 +105,11 @@ def _describe_arms(
 
 
 def _sample_scores(outline: CampaignOutline, tally: ArmTally, number: int) -> list[Sample]:
-    """Return the campaign's score of each arm, as far as the verdict counts it."""
+    """Return the campaign's score of each arm."""
     question = outline.questions[number].question
     samples = []
-    for arm, readings in tally.counted_readings.items():
+    for arm, group in tally.groups.items():
+        readings = group.readings.get(number, {})
 
         def find(z: float, readings: Mapping[AnswerReading, int] = readings) -> Interval | None:
             score = score_question(question, readings, z).score
@@ -102,8 +123,8 @@ def _sample(name: str, score: Score | None, find: Callable[[float], Interval | N
     """Return the sample of a score, if there is one."""
     if score is None:
         return []
-    if score.measure == "csat":
-        return [share(name, int((score.value or 0) * score.counted), score.counted)]
+    if score.satisfied is not None:
+        return [share(name, score.satisfied, score.counted)]
     return [Sample(name, score.counted, score.value, find, standard_error=score.standard_error)]
 
 
@@ -168,11 +189,13 @@ def _sample_wave(measure: Compared, wave: CampaignReport, report: CampaignReport
         return share(wave.campaign, people.answered, people.texted)
     if score is None or report.score is None or score.measure != report.score.measure:
         return None
+    if score.value is None:
+        return None
     return next(iter(_sample(wave.campaign, score, lambda _: score.interval)), None)
 
 
 def _test_waves(measure: Compared, samples: Sequence[Sample]) -> list[WaveTest]:
-    """Return the test that no wave differs, if it is defined.
+    """Return the test that no wave differs, if it is defined; two waves have the test of their change.
 
     Of shares it is Pearson's chi-squared test of homogeneity; of means Cochran's Q, Σ (x - x̄)²/s² with x̄ the
     mean of the waves weighted by 1/s². Both are chi-squared with one degree of freedom less than the waves.
@@ -180,7 +203,7 @@ def _test_waves(measure: Compared, samples: Sequence[Sample]) -> list[WaveTest]:
     estimates from different experiments", Biometrics 10 (1954), 101-129.
     """
     freedom = len(samples) - 1
-    if freedom < 1:
+    if len(samples) < _LEAST_WAVES:
         return []
     if all(one.successes is not None for one in samples):
         successes, people = sum(one.successes or 0 for one in samples), sum(one.counted for one in samples)
@@ -199,7 +222,8 @@ def _test_waves(measure: Compared, samples: Sequence[Sample]) -> list[WaveTest]:
         mean = sum((w * x for w, x in zip(weights, values, strict=True)), Fraction()) / sum(weights)
         statistic = sum((w * (x - mean) ** 2 for w, x in zip(weights, values, strict=True)), Fraction())
     p_value = chi_squared_p_value(float(statistic), freedom)
-    return [WaveTest(measure, len(samples), Fraction(statistic), freedom, p_value)]
+    verdict = judge(p_value, is_enough=are_enough(samples))
+    return [WaveTest(measure, len(samples), Fraction(statistic), freedom, p_value, verdict)]
 
 
 def _describe_wave(report: CampaignReport, first_sent_at: datetime) -> Wave:

@@ -245,13 +245,13 @@ class GroupTally:
     Attributes:
         texted: people who got a text.
         answered: people with at least one answer.
-        completed: people who reached the end of a survey.
+        completed: people who reached the end of a survey; None where answers count only before a day.
         readings: of the campaign's scored questions.
     """
 
     texted: int = 0
     answered: int = 0
-    completed: int = 0
+    completed: int | None = 0
     readings: Readings = field(default_factory=dict)
 
 
@@ -310,17 +310,15 @@ class ArmTally:
 
     Attributes:
         assigned: people sent the message that has the arms, by arm.
-        groups: by arm.
-        counted: people texted, and of these people who answered, before the day of the verdict, or all if
-            there is none, by arm.
-        counted_readings: of the campaign's score, from answers before that day, by arm.
+        groups: by arm, as the verdict counts them: the people texted, and the answers that came, before its
+            day, or all as long as it has not come, or there is none.
+        answered_later: people of the arms with an answer on the day of the verdict or later.
         deadline: the time of the verdict.
     """
 
     assigned: Mapping[str, int] = field(default_factory=dict)
     groups: Mapping[str, GroupTally] = field(default_factory=dict)
-    counted: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    counted_readings: Mapping[str, Mapping[AnswerReading, int]] = field(default_factory=dict)
+    answered_later: int = 0
     deadline: Deadline = Deadline()
 
 

@@ -22,11 +22,20 @@ _EMAIL = re.compile(r"(?<![\w.+%'-])[\w.+%'-]+\s?[@＠]\s?[\w-]+(?:\.[\w-]+)+")
 _LEAST_DIGITS = 7
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
 _DATE = rf"(?:(?:19|20)\d\d-{_DAY}-{_DAY}|{_DAY}(?P<mark>[./-]){_DAY}(?P=mark)(?:19|20)\d\d)"
-# A date is tried first, and left; digits go on over what people write between them.
+_MILLIONS = r"[1-9]\d?,\d{3},\d{3}(?:\.\d\d)?"
+_PRICES = r"\d{1,4}\.\d\d(?:, \d{1,4}\.\d\d)+"
+_YEARS = r"(?:19|20)\d\d(?:, (?:19|20)\d\d)+"
+# A digit in a frame, as phones have it among their emoji, is a digit and these.
+_DIGIT = r"\d\uFE0F?\u20E3?"
+_BETWEEN = r"[\s_.,;|*~·•()\[\]/\\\u00AD\u200B-\u200F\u2060\uFEFF‐-―−-]{0,3}"
+# What is no phone is tried first, and left; digits go on over what people write between them.
 _NUMBER = re.compile(
-    rf"(?<!\d)(?P<date>{_DATE})(?!\d)|[+＋]?\(?\d(?:[\s.()/‐-―−-]{{0,3}}\d){{{_LEAST_DIGITS - 1},}}"
+    rf"(?<!\d)(?P<kept>{_DATE}(?!\d)|(?:{_MILLIONS}|{_PRICES}|{_YEARS})(?![\s.,;_-]{{0,2}}\d))"
+    rf"|[+＋]?\(?{_DIGIT}(?:{_BETWEEN}{_DIGIT}){{{_LEAST_DIGITS - 1},}}"
 )
-_WORD = re.compile(r"[^\W_]+")
+_LATIN = r"[0-9A-Za-zªºÀ-ÖØ-öø-ɏḀ-ỿⱠ-ⱿꜢ-ꟿＡ-Ｚａ-ｚ]"
+# A change of script ends a word: no blank need stand between a Latin name and signs of another script.
+_WORD = re.compile(rf"{_LATIN}+|(?:(?!{_LATIN})[^\W_])+")
 _LONGEST_CELL = 100
 """A longer cell is a remark, and no name."""
 _LONGEST_NAME = 3
@@ -42,10 +51,11 @@ def mask_words(words: str, cells: Iterable[str] = ()) -> str:
     """Return what a person wrote with e-mail addresses, phone numbers and the person's own names masked.
 
     Phone numbers are seven digits and more, of any script, with what people write between them. Dates as in
-    2026-12-01 or 1/12/2026 are none. `cells` are what the audience says of the person.
+    2026-12-01 or 1/12/2026, millions, and prices or years in a row are none. `cells` are what the audience
+    says of the person.
     """
     shown = _EMAIL.sub(EMAIL, unicodedata.normalize("NFC", words))
-    shown = _NUMBER.sub(lambda found: found["date"] or PHONE, shown)
+    shown = _NUMBER.sub(lambda found: found["kept"] or PHONE, shown)
     names = {name for cell in cells for name in _list_names(cell)}
     for name in sorted(("".join(name) for name in names if not _has_case(name[0])), key=len, reverse=True):
         # Such scripts may write no blanks.
@@ -76,6 +86,7 @@ def _mask_names(text: str, names: Collection[tuple[str, ...]]) -> str:
 
 def _list_names(cell: str) -> Iterator[tuple[str, ...]]:
     """Yield a cell, and those of its words that may be names, each as its words for comparison."""
+    cell = unicodedata.normalize("NFC", cell)
     found = _WORD.findall(cell) if len(cell) <= _LONGEST_CELL else []
     if not any(map(str.isalpha, found)):
         return

@@ -148,7 +148,8 @@ class GroupReport(Part, frozen=True):
         response_rate: `answered` of `texted`.
         response_rate_interval: low and high end of the rate's Wilson interval, as fractions from 0 to 1: of
             95 %; of an arm, with the reach of the verdict, and None as long as that is too early.
-        completed: people who reached the end of a survey. None where some launch's answers were not read.
+        completed: people who reached the end of a survey. None where some launch's answers were not read, and
+            of an arm once only what came before a day counts.
         scores: of the campaign's scored questions, in its order; the intervals are of the same kind.
     """
 

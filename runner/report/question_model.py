@@ -14,6 +14,8 @@ Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
 """Scales of a question's answers, by their names in the campaign file."""
 LEAST_FOR_NPS = 10
 """Answers that a Net Promoter Score needs for an interval: our choice."""
+LEAST_FOR_SCORE = 10
+"""A score of fewer answers is left out: our choice, as for the interval of a Net Promoter Score."""
 NPS_PSEUDO_ANSWERS = 3
 Interval = tuple[float, float]
 """The low and the high end of a 95 % interval, in the unit of its value."""
@@ -110,12 +112,14 @@ class Score(Part, frozen=True):
     Attributes:
         tag: the question's tag.
         measure: `nps` in points, `csat` as a fraction of 1, or `mean`.
-        value: rounded to four decimal places; None when nothing was counted.
+        value: rounded to four decimal places; None of fewer than ten answers.
         interval: low and high end of the value's 95 % interval, in its unit; None when there are too few
             answers for one.
         counted: answers that it rests on.
         standard_error: of the value, in its unit, to four significant figures: of an NPS that of its
             interval, of a share √(p(1 - p)/n), of a mean s/√n; None of too few answers.
+        satisfied: of a CSAT, the answers of `counted` that are its share; None of other scores, and of fewer
+            than ten answers.
     """
 
     tag: str
@@ -124,6 +128,13 @@ class Score(Part, frozen=True):
     interval: Interval | None
     counted: Count
     standard_error: float | None = None
+    satisfied: Count | None = None
+
+    def leave_out_few(self) -> Score:
+        """Return it as reports have it: without its value, if it rests on too few answers."""
+        if self.counted >= LEAST_FOR_SCORE:
+            return self
+        return self.replace(value=None, interval=None, standard_error=None, satisfied=None)
 
 
 class QuestionReport(Part, frozen=True):
@@ -182,7 +193,8 @@ class QuestionReport(Part, frozen=True):
         if self.csat is not None:
             share, counted = self.csat.score, self.csat.counted
             error = None if share is None else sqrt(share * (1 - share) / counted)
-            found.append(Score(self.tag, "csat", share, self.csat.interval, counted, error))
+            satisfied = self.csat.satisfied
+            found.append(Score(self.tag, "csat", share, self.csat.interval, counted, error, satisfied))
         if self.numeric_answers is not None:
             error, counted = self.mean_standard_error, self.numeric_answers
             found.append(Score(self.tag, "mean", self.mean, self.mean_interval, counted, error))
@@ -217,10 +229,14 @@ class CommentsReport(Part, frozen=True):
         newest: the newest first, at most 300.
         total: all of them.
         left_out: further ones of people who have left the audience: what tells who they are is not known.
-        problem: why the audience cannot be read, so that none are shown; None if it can be.
+        problem: why the audience cannot be read, or be used to mask names, so that none are shown; None if it
+            can be.
+        is_audience_changed: whether it differs from that of the last `apply`: names that it no longer has are
+            not masked.
     """
 
     newest: tuple[QuotedComment, ...]
     total: Count
     left_out: Count
     problem: str | None = None
+    is_audience_changed: bool = False

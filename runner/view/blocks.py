@@ -180,6 +180,13 @@ class Tile:
     note: str = ""
     change: str = ""
 
+    @property
+    def words(self) -> str:
+        """The figure with what changed and the note, as one phrase: `155 people, 60 % of them to the end`."""
+        figure = f"{self.figure} ({self.change})" if self.change else self.figure
+        goes_on = self.note.startswith(("of ", "people"))
+        return f"{figure}{' ' if goes_on else ', '}{self.note}" if self.note else figure
+
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
@@ -221,5 +228,4 @@ def describe(drawn: Chart | Stack | Tiles) -> list[Block]:
             rows = [(one.name, one.count, one.text, Bar(one.share)) for one in parts]
             return [TableBlock(("Answer", "People", "Share", BAR), rows)]
         case Tiles(tiles):
-            said = ("; ".join(filter(None, (one.figure, one.change, one.note))) for one in tiles)
-            return [Items([ListItem(text, term=one.name) for one, text in zip(tiles, said, strict=True)])]
+            return [Items([ListItem(one.words, term=one.name) for one in tiles])]

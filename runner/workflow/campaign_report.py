@@ -16,6 +16,7 @@ from runner.audience.audience import (
     read_excluded,
 )
 from runner.audience.table import normalize_name
+from runner.audience.trace import read_trace, trace_audience
 from runner.campaign.model import FileRecipients
 from runner.campaign.variants import Draw
 from runner.errors import CampaignError
@@ -33,6 +34,7 @@ from runner.report.metrics import find_as_of, summarise
 from runner.report.people_model import SMALL_GROUP
 from runner.source.diagnostic import Problems
 from runner.workflow.campaigns import show_path
+from runner.workflow.observer import warn
 from runner.workflow.workspace.folders import make_state_folder
 
 if TYPE_CHECKING:
@@ -110,9 +112,10 @@ class CampaignReporter:
             with self._ledger.reading() as connection:
                 facts = self._copy_results(engine, copy, connection)
                 may_call = self._read_barred(connection)
+                gone, is_changed = self._compare_audience(connection)
             wants_answers = bool(self._files or self._has_comments)
             kept = KeptAnswers(engine, self._outline) if wants_answers else None
-            problem = self._load_members(engine, may_call) if kept or self._columns else None
+            problem = self._load_members(engine, may_call, gone) if kept or self._columns else None
             tally = count_campaign(
                 engine,
                 self._outline,
@@ -122,7 +125,12 @@ class CampaignReporter:
                 keep_answers=None if kept is None else kept.keep,
             )
             report = summarise(facts, tally, least=self._options.least)
-            return report if kept is None else report.replace(comments=self._finish(engine, kept, problem))
+            if kept is None:
+                return report
+            comments = self._finish(engine, kept, problem)
+            return report.replace(
+                comments=None if comments is None else comments.replace(is_audience_changed=is_changed)
+            )
 
     def _copy_results(
         self, engine: Engine, copy: ResultColumns, connection: LedgerConnection
@@ -161,7 +169,27 @@ class CampaignReporter:
             )
         return lambda phone: phone not in excluded and suppressions.find(phone) is None
 
-    def _load_members(self, engine: Engine, may_call: Callable[[str], bool]) -> str | None:
+    def _compare_audience(self, connection: LedgerConnection) -> tuple[list[str], bool]:
+        """Return the columns that texts may have used and the audience lacks, and whether it has changed.
+
+        Names that the audience no longer has cannot be masked.
+        """
+        if not self._has_comments:
+            return [], False
+        sent = read_trace(sendings.read_audience_trace(connection, self._record.campaign_id or 0))
+        if sent is None:
+            return [], False
+        now = trace_audience(self._campaign)
+        gone = sorted(sent.columns - now.columns)
+        is_changed = not gone and now.digest != sent.digest
+        if is_changed:
+            warn(
+                f"{self._campaign.name}: the audience has changed since it was sent to; names that it no "
+                "longer has are not masked in comments"
+            )
+        return gone, is_changed
+
+    def _load_members(self, engine: Engine, may_call: Callable[[str], bool], gone: list[str]) -> str | None:
         """Load the audience, if it is needed; return why it cannot be read, if comments alone need it."""
         values = [f"value_{number}" for number in range(len(self._columns))]
         exported = [f"export_{number}" for number in range(len(self._exported))]
@@ -172,7 +200,7 @@ class CampaignReporter:
         # Before anything was sent nobody has a pseudonym.
         key = self._record.key if self._columns or self._has_comments or is_for_files else None
         try:
-            load_members(engine, () if key is None else self._list_members(key, may_call), names)
+            load_members(engine, () if key is None else self._list_members(key, may_call, gone), names)
         except CampaignError as error:
             # A campaign that always has comments has its report without them.
             if self._columns or self._files or self._options.comments:
@@ -181,8 +209,16 @@ class CampaignReporter:
             return error.message
         return None
 
-    def _list_members(self, key: TargetKey, may_call: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
+    def _list_members(
+        self, key: TargetKey, may_call: Callable[[str], bool], gone: list[str]
+    ) -> Iterator[tuple[str, ...]]:
         campaign, problems = self._campaign, Problems()
+        if gone:
+            raise CampaignError(
+                f"the audience of {campaign.name} lacks columns that it had when it was sent to: "
+                f"{', '.join(gone)}",
+                hint="names in them could not be masked in comments: put the columns back",
+            )
         draw = None if campaign.variants is None else Draw(campaign.variants)
         # The engine finds the first row of each phone: a set of all phones would take memory for each.
         names = frozenset(self._list_names())

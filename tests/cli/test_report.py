@@ -374,6 +374,24 @@ def test_a_campaign_with_comments_has_a_report_without_its_audience(folder: Path
     assert "the audience of pulse cannot be read as a whole" in refused.stderr
 
 
+def test_names_that_the_audience_has_lost_are_not_shown_unawares(folder: Path) -> None:
+    """With other names the page and the command say so; without a column that texts used no words are shown."""
+    answer_in_words(folder, "Bob was here")
+    survey = folder / "campaigns/pulse.yaml"
+    survey.write_text(survey.read_text(encoding="utf-8") + "report: {comments: true}\n", encoding="utf-8")
+    audience = folder / "campaigns/audience/people.csv"
+    sent = audience.read_text(encoding="utf-8")
+    assert report_json(folder)["comments"]["is_audience_changed"] is False
+    audience.write_text(sent.replace("Bob", "Rob"), encoding="utf-8")
+    done = run("report", cwd=folder)
+    assert "names that it lost are not masked" in done.stdout
+    assert "pulse: the audience has changed since it was sent to" in done.stderr
+    audience.write_text(re.sub("first.name", "size", sent, count=1, flags=re.IGNORECASE), encoding="utf-8")
+    shown = report_json(folder)["comments"]
+    assert shown["newest"] == []
+    assert shown["problem"].endswith("lacks columns that it had when it was sent to: firstname")
+
+
 def test_comments_stay_out_of_summaries_of_jobs(folder: Path) -> None:
     """What people wrote stands in the document, and not where everybody who sees the repository may read it."""
     answer_in_words(folder, "It was slow")

@@ -234,8 +234,8 @@ def build_series() -> SeriesReport:
         Change("score", "customer-pulse-3", Fraction(83, 10), (0.7, 15.9), 0.031, "differs"),
     )
     tests = (
-        WaveTest("score", 5, Fraction(98, 10), 4, 0.0441),
-        WaveTest("response", 5, Fraction(41, 10), 4, 0.391),
+        WaveTest("score", 5, Fraction(98, 10), 4, 0.0441, "differs"),
+        WaveTest("response", 5, Fraction(41, 10), 4, 0.391, "no_difference_shown"),
     )
     return SeriesReport("pulse", waves, changes, tests)
 
@@ -264,6 +264,7 @@ def build_group(name: str, texted: int, answered: int, nps: float, csat: float) 
                 divide(part, answered),
                 wilson_interval(part, answered) if answered else None,
                 answered,
+                satisfied=part,
             ),
         ),
     )
@@ -339,6 +340,7 @@ def build_compared() -> ExperimentReport:
             date(2026, 11, 29),
             None,
             is_due=True,
+            answered_later=31,
         ),
         split=SplitReport(
             tuple(

@@ -61,7 +61,7 @@ def build_group(name: str, texted: int, answered: int, completed: int, score: in
         completed=completed,
         scores=(
             Score("nps", "nps", Fraction(score), (score - 10.2, score + 9.9), answered, 5.1),
-            Score("service", "csat", Fraction(11, 16), (0.61, 0.75), answered, 0.0361),
+            Score("service", "csat", Fraction(11, 16), (0.61, 0.75), answered, 0.0361, 11 * answered // 16),
         ),
     )
 
@@ -79,7 +79,7 @@ def build_experiment() -> ExperimentReport:
         message="ask",
         arms=arms,
         comparisons=compare_arms("response", samples),
-        analysis=AnalysisReport("fixed", date(2026, 11, 20), None, is_due=True),
+        analysis=AnalysisReport("fixed", date(2026, 11, 20), None, is_due=True, answered_later=4),
         split=split,
     )
 

@@ -46,6 +46,17 @@ def newcombe(a: int, of_a: int, b: int, of_b: int, z: float = Z_95) -> tuple[flo
     return subtract_interval(a / of_a, wilson_interval(a, of_a, z), b / of_b, wilson_interval(b, of_b, z))
 
 
+def find_pair_reach(
+    a: tuple[int, int],
+    b: tuple[int, int],
+    at_every_look: bool,  # noqa: FBT001  a parameter of the test
+) -> float:
+    """Return the reach of an interval of one of three pairs."""
+    if at_every_look:
+        return always_valid_reach(a[1], b[1], a[0] + b[0], 0.05 / 3)
+    return NormalDist().inv_cdf(1 - 0.05 / 3 / 2)
+
+
 def mean(name: str, value: int, error: float, counted: int) -> Sample:
     """Return the sample of a score with a symmetric interval."""
     return Sample(
@@ -147,9 +158,10 @@ def test_a_picture_never_says_more_than_the_verdict(*, at_every_look: bool, coun
     drawn = {one.name: one.find_interval(reach) or (0.0, 1.0) for one in samples}
     for pair in compare_arms("response", samples, at_every_look=at_every_look):
         (low, high), (other_low, other_high) = drawn[pair.arm], drawn[pair.against]
-        assert pair.interval is not None
+        assert pair.p_value is not None
         if low > other_high or high < other_low:
-            assert pair.interval[0] > 0 or pair.interval[1] < 0
+            assert pair.p_value < 0.05
+            assert pair.interval is not None
 
 
 @pytest.mark.parametrize("at_every_look", [False, True])
@@ -158,15 +170,25 @@ def test_a_picture_never_says_more_than_the_verdict(*, at_every_look: bool, coun
 def test_intervals_say_what_verdicts_say(*, at_every_look: bool, short: int, warm: int) -> None:
     """With three pairs interval and verdict are adjusted alike: where one is sure, so is the other.
 
-    They are two methods, and may disagree by a person or two.
+    They are two methods, and may disagree by a person or two: then there is no interval.
     """
     arms = [("old", 400, 1000), ("short", short, 1000), ("warm", warm, 1000)]
+    counts = {name: (successes, people) for name, successes, people in arms}
     for one in compare_shares(arms, at_every_look=at_every_look):
-        assert one.interval is not None
-        assert one.difference is not None
-        low, high = one.interval
-        nearest = min(abs(low), abs(high))
-        assert (one.verdict == "differs") == (low > 0 or high < 0) or nearest < 0.004
+        pair = counts[one.arm], counts[one.against]
+        low, high = one.interval or newcombe(*pair[0], *pair[1], find_pair_reach(*pair, at_every_look))
+        says_so = low > 0 or high < 0
+        assert ((one.verdict == "differs") == says_so) == (one.interval is not None)
+        assert one.interval is not None or min(abs(low), abs(high)) < 0.004
+
+
+def test_an_interval_that_contradicts_the_test_is_left_out() -> None:
+    """Fisher's test may show no difference where Newcombe's interval leaves zero out."""
+    low, _ = newcombe(16, 30, 8, 30)
+    assert low > 0
+    one = compare(16, 30, 8, 30)
+    assert (one.verdict, one.interval) == ("no_difference_shown", None)
+    assert one.p_value == pytest.approx(0.0640, abs=1e-4)
 
 
 def test_a_test_for_every_look_asks_for_more() -> None:

@@ -45,8 +45,6 @@ TALLY = ArmTally(
         "b": GroupTally(80, 20, 10, {0: {ZERO: 20}}),
         "a": GroupTally(100, 60, 30, {0: {TEN: 40, ZERO: 20}}),
     },
-    counted={"b": (80, 20), "a": (100, 60)},
-    counted_readings={"b": {ZERO: 20}, "a": {TEN: 40, ZERO: 20}},
 )
 
 
@@ -73,6 +71,19 @@ def test_arms_stand_side_by_side() -> None:
     # Twenty answers of an arm are too few, however far apart.
     assert (score.measure, score.difference, score.verdict) == ("score", Fraction(400, 3), "too_few")
     assert experiment.analysis == AnalysisReport("sequential", None, None, is_due=True)
+
+
+def test_who_answers_after_the_day_is_told_of_a_verdict_that_was_taken() -> None:
+    """A verdict of a day has the number of people whose answers came later; one that is not due has none."""
+    day = date(2026, 11, 25)
+    fixed = replace(CAMPAIGN, experiment=ExperimentOutline("ask", {"b": 1, "a": 1}, AnalysisPlan(day)))
+    for deadline, later in (
+        (Deadline(day, is_due=True, cutoff_us=1), 7),
+        (Deadline(day, is_due=False), None),
+    ):
+        analysis = describe(fixed, replace(TALLY, answered_later=7, deadline=deadline)).analysis
+        assert analysis is not None
+        assert analysis.answered_later == later
 
 
 def test_before_its_day_nothing_is_said() -> None:

@@ -19,6 +19,7 @@ from runner.report.documents.comparisons import show_experiment, show_groups, wr
 from runner.report.documents.index import write_index
 from runner.report.documents.page import write_html, write_markdown
 from runner.report.model import Audience, Caveat
+from runner.view.blocks import TableBlock
 from tests.report.examples import (
     EXAMPLES,
     build_compared,
@@ -59,8 +60,8 @@ def read_sentences(section: Section) -> list[str]:
 
 @pytest.mark.parametrize("name", ["reminded", "everything"])
 def test_no_main_figure_stands_twice(name: str) -> None:
-    """The figures of the tiles and the sizes of the main bar stand nowhere else in the open part."""
-    shown = read_open(EXAMPLES[name]())
+    """The figures of the tiles and the sizes of the main bar stand nowhere else, but what a score rests on."""
+    shown = re.sub(r"[\d,]+ answers", "", read_open(EXAMPLES[name]()))
     figures = Counter(re.findall(r"[+−]?\d[\d,.]*", shown))
     tiles = re.findall(r"<dd>([^<]+)</dd>", write_html(EXAMPLES[name]()))
     bar = re.findall(r'<li class="\w*"><bdi>[^<]*</bdi> <b[^>]*>([^<]+)</b>', write_html(EXAMPLES[name]()))
@@ -112,7 +113,8 @@ def test_the_first_row_is_of_people() -> None:
     """Score with its change, response, answers, opt-outs and cost, each with what it is of."""
     lines = read_open(build_reminded()).split("\n")
     assert lines[4:20] == [
-        "NPS", "+32.8", "▲ +8.3 since June 2026", "95\u202f% interval +26.6\u00a0to\u00a0+38.7, target +40",
+        "NPS", "+32.8", "▲ +8.3 since June 2026",
+        "of 598 answers, 95\u202f% interval of the NPS +26.6\u00a0to\u00a0+38.7, target +40",
         "Response", "42.5\u202f%", "of 1,408 people texted, 95\u202f% interval 39.9\u2060–\u206045.1\u202f%",
         "Answered", "598", "people, 81.8\u202f% of them to the end",
         "Opted out", "19", "1.3\u202f% of the people texted",
@@ -155,7 +157,7 @@ def test_what_is_not_known_is_no_zero() -> None:
     assert "Not all answers were read yet: what rests on all of them is not known." in shown
     for name in ("Response", "Answered", "Opted out"):
         assert f"\n{name}\nnot known\n" in shown
-    assert "7 of 8 launches" in write_html(replace(report, reconciled_launches=7))
+    assert "with the answers to 7 of 8 batches of texts" in write_html(replace(report, reconciled_launches=7))
 
 
 def forget(value: Any, name: str) -> Any:
@@ -243,7 +245,8 @@ def test_groups_are_dots_beside_everybody() -> None:
     assert page.count('class="everybody"') == page.count('class="dot"') > 100
     said = read_sentences(show_groups(build_regions()))
     assert said == [
-        "Left out: 3 groups, 14 people together, so that no group of fewer than 10 people can be made out."
+        "Left out: 3 groups, 14 people together, so that no group of fewer than 10 people can be made out.",
+        "Scores of fewer than 10 answers are left out (–).",
     ]
     empty = replace(build_regions(), groups=(), suppressed=0, suppressed_texted=0)
     assert read_sentences(show_groups(empty)) == ["Nobody was texted yet."]
@@ -269,6 +272,11 @@ def test_a_verdict_is_a_sentence(verdicts: Sequence[Verdict], said: list[str]) -
     assert read_sentences(show_experiment(compared, "nps")) == said
 
 
+DATED_VERDICT = (
+    "The verdict and these figures are of the people texted, and of the answers, before 15 December 2026."
+)
+
+
 @pytest.mark.parametrize(
     ("analysis", "sentence"),
     [
@@ -286,13 +294,53 @@ def test_a_verdict_is_a_sentence(verdicts: Sequence[Verdict], said: list[str]) -
         ),
         (
             AnalysisReport("fixed", date(2026, 12, 15), 1, is_due=True),
-            "The verdict is of the people texted, and of the answers that came, before 15 December 2026.",
+            DATED_VERDICT,
+        ),
+        (
+            AnalysisReport("fixed", date(2026, 12, 15), 1, is_due=True, answered_later=12),
+            f"{DATED_VERDICT} 12 people answered later, which is not counted here.",
         ),
     ],
 )
 def test_it_is_said_when_the_verdict_is_taken(analysis: AnalysisReport, sentence: str) -> None:
     """A report says of whom the verdict is, or when it will be."""
     assert write_analysis(analysis) == sentence
+
+
+def test_pairs_of_too_few_people_are_listed() -> None:
+    """A table of pairs has each that was compared, without the figures of a few."""
+    pairs = (
+        PairComparison("response", "B", "A", Fraction(1, 10), None, 0.06, "no_difference_shown"),
+        PairComparison("score", "B", "A", Fraction(-9), None, 0.2, "too_few"),
+        PairComparison("response", "C", "A", None, None, None, "too_few"),
+    )
+    blocks = show_experiment(replace(build_compared(), comparisons=pairs), "nps").blocks
+    (table,) = (one for one in blocks if isinstance(one, TableBlock) and one.rows[0][0] == "B against A")
+    few = ("–", "–", "–", "too few people to tell")
+    assert list(table.rows) == [
+        ("B against A", "Response", "+10.0 points", "–", "0.060", "no difference shown"),
+        ("B against A", "NPS", *few),
+        ("C against A", "Response", *few),
+    ]
+
+
+def test_what_waves_show_is_said_once() -> None:
+    """A change that is not shown is no change in the tile; its sentence has no interval that says otherwise."""
+    report = build_reminded()
+    assert report.series is not None
+    assert "95\u202f% interval of the NPS" in read_open(report)
+    response, score = report.series.changes
+    for verdict, said in (
+        ("no_difference_shown", "The NPS shows no change since June 2026: p 0.031."),
+        ("too_few", "The NPS: too few people to tell a change since June 2026."),
+    ):
+        changes = (response, replace(score, verdict=verdict, interval=None))
+        tests = (replace(report.series.tests[0], verdict="too_few"), replace(report.series.tests[1], waves=4))
+        shown = read_open(replace(report, series=replace(report.series, changes=changes, tests=tests)))
+        assert said in shown
+        assert "▲" not in shown
+        assert "The NPS: too few people to tell a difference over all 5 surveys." in shown
+        assert "The response shows no difference over 4 surveys (p 0.391)." in shown
 
 
 def test_a_split_that_was_not_planned_is_a_notice() -> None:

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from runner.report.comparison_model import SeriesReport
 
 
-def wave(name: str, month: int | None, answered: int = 100, nps: int = 20) -> CampaignReport:
+def wave(
+    name: str, month: int | None, answered: int = 100, nps: int = 20, scored: int = 100
+) -> CampaignReport:
     """Return a campaign of 200 people; its score is known to four points."""
-    score = Score("nps", "nps", Fraction(nps), (nps - 8.0, nps + 8.0), 100, 4.0)
+    score = Score("nps", "nps", Fraction(nps), (nps - 8.0, nps + 8.0), scored, 4.0)
     return CampaignReport(
         campaign=name,
         target="live",
@@ -62,6 +64,28 @@ def test_one_test_looks_at_all_waves() -> None:
     # The mean is 26; (10² + 6² + 4²)/4² = 9.5.
     assert score.statistic == Fraction(19, 2)
     assert score.p_value == pytest.approx(0.008652, abs=1e-6)
+    assert (response.verdict, score.verdict) == ("differs", "differs")
+
+
+def test_two_waves_have_one_test() -> None:
+    """What has changed since the last wave; a test over both would be a second one of the same."""
+    found = link(wave("a", 7, 130, 36), wave("b", 4, 100, 20))["a"]
+    assert found is not None
+    assert [one.verdict for one in found.changes] == ["differs", "differs"]
+    assert found.tests == ()
+
+
+def test_a_test_of_all_waves_needs_people_in_each() -> None:
+    """With too few answers, or too few expected, in one wave nothing is said of all."""
+    few = wave("c", 1, 4, 60, scored=29)
+    rare = [wave(name, month, 4) for name, month in (("a", 7), ("b", 4), ("c", 1))]
+    for reports, verdicts in (
+        ((wave("a", 7, 130), wave("b", 4), few), ["differs", "too_few"]),
+        (rare, ["too_few", "no_difference_shown"]),
+    ):
+        found = link(*reports)["a"]
+        assert found is not None
+        assert [one.verdict for one in found.tests] == verdicts
 
 
 def test_campaigns_of_no_series_are_no_waves() -> None:

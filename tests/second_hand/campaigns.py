@@ -81,6 +81,7 @@ def _build_pulse() -> dict[str, Any]:
     }
     return {
         **_build_head("pulse"),
+        "series": "nps",
         "exclude": [{"csv": "excluded.csv"}],
         "messages": [
             {

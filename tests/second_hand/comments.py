@@ -36,7 +36,12 @@ def quote_people(people: People, main: str | None, listed: Collection[str]) -> F
         {"question": tag, "words": _mask(words), "score": scores.get(phone), "answered_at": at}
         for at, phone, tag, words in known[:_MOST]
     ]
-    return {"newest": newest, "total": len(known), "left_out": len(written) - len(known)}
+    return {
+        "newest": newest,
+        "total": len(known),
+        "left_out": len(written) - len(known),
+        "is_audience_changed": False,
+    }
 
 
 def _is_own(question: dict[str, Any], answer: str, response: str) -> bool:

@@ -120,6 +120,13 @@ def compare(a: Any, b: Any, error: float, is_sequential: bool) -> Pair:  # noqa:
     return Pair(a.value - b.value, interval, own_p, alpha, is_enough)
 
 
+def agree(p_value: float | None, interval: Interval | None) -> bool:
+    """Return whether an interval leaves zero out just where a test shows a difference."""
+    if p_value is None or interval is None:
+        return True
+    return (interval[0] <= 0 <= interval[1]) is not (p_value < 0.05)
+
+
 def _subtract(a: float, own: Any, b: float, other: Any) -> Interval:
     difference = a - b
     low = difference - sqrt((a - own[0]) ** 2 + (other[1] - b) ** 2)

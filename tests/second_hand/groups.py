@@ -48,29 +48,57 @@ def find_latest(people: People, places: list[int], tag: str, before: datetime | 
     return ordered.drop_duplicates("phone", keep="last")
 
 
-def describe_group(
-    people: People, name: str, phones: set[str], scoreless: set[str], alphas: Figures | None = None
-) -> Figures:
-    """Return a group; `alphas` are levels of intervals by tag, that of the response under an empty one."""
+def describe_group(people: People, name: str, phones: set[str], scoreless: set[str]) -> Figures:
     texted, answered = len(phones & people.texted), len(phones & people.answered)
-    alphas = {"": 0.05} if alphas is None else alphas
-    level = alphas[""]
     scores = []
     for question, places in list_asked(people):
         if question.get("scale") in SCORED:
             latest = find_latest(people, places, question["tag"])
-            own = alphas.get(question["tag"], level)
-            score = score_answers(question, latest[latest.phone.isin(phones)], own)
+            score = score_answers(question, latest[latest.phone.isin(phones)])
             if question["tag"] in scoreless:
-                score |= {"value": None, "interval": None, "standard_error": None}
-            scores.append(score)
+                score |= {"value": None, "interval": None, "standard_error": None, "satisfied": None}
+            scores.append(leave_out_few(score))
     return {
         "name": name,
         "texted": texted,
         "answered": answered,
         "response_rate": answered / texted if texted else None,
-        "response_rate_interval": formulas.wilson(answered, texted, level) if texted and level else None,
+        "response_rate_interval": formulas.wilson(answered, texted, 0.05) if texted else None,
         "completed": len(phones & people.completed),
+        "scores": scores,
+    }
+
+
+def leave_out_few(score: Figures) -> Figures:
+    """Return a score as reports have it: of fewer than ten answers there is none."""
+    nothing = {"value": None, "interval": None, "standard_error": None, "satisfied": None}
+    return score | (nothing if score["counted"] < 10 else {})
+
+
+def describe_arm(
+    people: People, arm: str, texted: set[str], answered: set[str], alphas: Figures, before: datetime | None
+) -> Figures:
+    """Return an arm as its verdict counts it, before a moment if one is given.
+
+    `alphas` are levels of intervals by tag, that of the response under an empty one.
+    """
+    level = alphas[""]
+    scores = []
+    for question, places in list_asked(people):
+        if question.get("scale") in SCORED:
+            latest = find_latest(people, places, question["tag"], before)
+            own = latest[latest.phone.isin(texted)]
+            score = score_answers(question, own, alphas.get(question["tag"], level))
+            scores.append(leave_out_few(score))
+    rate = len(answered) / len(texted) if texted else None
+    interval = formulas.wilson(len(answered), len(texted), level) if texted and level else None
+    return {
+        "name": arm,
+        "texted": len(texted),
+        "answered": len(answered),
+        "response_rate": rate,
+        "response_rate_interval": interval,
+        "completed": len(texted & people.completed) if before is None else None,
         "scores": scores,
     }
 
@@ -81,6 +109,7 @@ def score_answers(question: dict[str, Any], latest: pd.DataFrame, alpha: float |
     found = describe_question(question, latest, alpha or 0.05)
     score: Figures = {"tag": question["tag"], "measure": scale if scale in ("nps", "csat") else "mean"}
     points = count_points(question, latest)
+    score["satisfied"] = found["csat"]["satisfied"] if scale == "csat" else None
     if scale == "nps":
         whole = found["nps"]
         error = formulas.error_of_points(whole["promoters"], whole["detractors"], whole["counted"])
@@ -183,6 +212,8 @@ def compare_arms(
     }
     answers = pd.concat([each.answers for each in people.messages])
     timely = set(answers.phone) if before is None else set(answers[answers["at"] < before].phone)
+    late = set() if before is None else set(answers[answers["at"] >= before].phone)
+    later = len(late & set().union(*members.values()))
     counts = {arm: (len(phones & early & timely), len(phones & early)) for arm, phones in members.items()}
     scores = {}
     if main is not None:
@@ -193,15 +224,22 @@ def compare_arms(
     is_due = is_sequential or has_come
     comparisons, alpha = _compare("response", _list_shares(counts), is_sequential, is_due)
     more, score_alpha = _compare("score", _list_scores(scores), is_sequential, is_due)
+    few = {arm for arm, one in _list_scores(scores).items() if one.trials < 10}
+    nothing = {"difference": None, "interval": None, "p_value": None}
+    more = [pair | (nothing if few & {pair["arm"], pair["against"]} else {}) for pair in more]
     levels: Figures = {"": alpha} | ({} if main is None else {main: score_alpha})
     return found | {
-        "arms": [describe_group(people, arm, phones, set(), levels) for arm, phones in members.items()],
+        "arms": [
+            describe_arm(people, arm, phones & early, phones & early & timely, levels, before)
+            for arm, phones in members.items()
+        ],
         "comparisons": comparisons + more,
         "analysis": {
             "method": "sequential" if is_sequential else "fixed",
             "due": None if due is None else str(due),
             "per_arm": plan.get("per_arm"),
             "is_due": is_due,
+            "answered_later": later if has_come else None,
         },
     }
 
@@ -280,6 +318,8 @@ def _compare(
             levels.append(pair.alpha)
             p_value = None if pair.p_value is None else min(1.0, pair.p_value * len(counted))
             row |= {"difference": pair.difference, "interval": pair.interval, "p_value": p_value}
+            if not formulas.agree(p_value, pair.interval):
+                row["interval"] = None
             if pair.is_enough and p_value is not None:
                 row["verdict"] = "differs" if p_value < 0.05 else "no_difference_shown"
         if not is_due:

@@ -201,7 +201,8 @@ class LivedService(ReferenceService):
     def live(self, run: int) -> None:
         """Have everybody who was texted by a run do something, or nothing."""
         with self.store.lock:
-            unclear = {phone for one in self.facts.sendings if one.state == "unknown" for phone in one.phones}
+            # Whoever has other surveys that may come before: in another run, or of unknown outcome.
+            unclear = {phone for one in self.facts.sendings if one.state != "sent" for phone in one.phones}
             before = {one.phone: one for one in self.facts.conversations.values() if one.has_begun}
             for sending, launch in sorted(self._list_sent(run), key=lambda pair: pair[1].sent.at):
                 for session in launch.sessions:

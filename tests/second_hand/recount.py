@@ -13,6 +13,7 @@ from tests.second_hand.groups import (
     break_down,
     compare_arms,
     find_latest,
+    leave_out_few,
     list_asked,
     name_zone,
     score_answers,
@@ -191,7 +192,7 @@ def _score(people: People, main: str | None) -> Figures | None:
     question, places = next(pair for pair in list_asked(people) if pair[0]["tag"] == main)
     if not all(people.messages[place].is_read for place in places):
         return None
-    return score_answers(question, find_latest(people, places, main))
+    return leave_out_few(score_answers(question, find_latest(people, places, main)))
 
 
 def _pool(people: People, recounted: list[Figures], question: dict[str, Any], places: list[int]) -> Figures:

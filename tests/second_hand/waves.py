@@ -61,47 +61,58 @@ def _compare(report: Figures, waves: list[Figures]) -> list[Figures]:
         if compared.is_enough and compared.p_value is not None:
             row["verdict"] = "differs" if compared.p_value < 0.05 else "no_difference_shown"
         figures = ("difference", "interval", "p_value")
-        found.append(row | {name: getattr(compared, name) for name in figures})
+        row |= {name: getattr(compared, name) for name in figures}
+        if not formulas.agree(compared.p_value, compared.interval):
+            row["interval"] = None
+        found.append(row)
     return found
 
 
 def _sample(measure: str, one: Figures) -> formulas.Share | formulas.Mean | None:
     people, score = one["people"], one["score"]
     if measure == "response":
-        return formulas.Share(people["answered"], people["texted"]) if people["texted"] else None
-    if score is None:
+        return formulas.Share(people["answered"], people["texted"]) if _is_told(people) else None
+    if score is None or score["value"] is None:
         return None
     return formulas.Mean(
         score["value"], score["standard_error"], score["counted"], lambda _: score["interval"]
     )
 
 
+def _is_told(people: Figures) -> bool:
+    return bool(people["texted"]) and people["answered"] is not None
+
+
 def _test_response(waves: list[Figures]) -> list[Figures]:
-    counted = [
-        (one["people"]["answered"], one["people"]["texted"]) for one in waves if one["people"]["texted"]
-    ]
-    if len(counted) < 2:
+    told = [one["people"] for one in waves if _is_told(one["people"])]
+    counted = [(people["answered"], people["texted"]) for people in told]
+    if len(counted) < 3:
         return []
     table = [[answered, texted - answered] for answered, texted in counted]
     found = stats.chi2_contingency(table, correction=False)
-    return [_report("response", len(counted), found.statistic, found.pvalue)]
+    is_enough = min(texted for _, texted in counted) >= 30 and found.expected_freq.min() >= 5
+    return [_report("response", len(counted), found.statistic, found.pvalue, is_enough=is_enough)]
 
 
 def _test_score(waves: list[Figures]) -> list[Figures]:
-    scores = [one["score"] for one in waves if one["score"] is not None]
-    if len(scores) < 2:
+    scores = [one["score"] for one in waves if one["score"] and one["score"]["value"] is not None]
+    if len(scores) < 3:
         return []
     values = np.array([score["value"] for score in scores])
     weights = 1 / np.array([score["standard_error"] for score in scores]) ** 2
     statistic = float(np.sum(weights * (values - np.average(values, weights=weights)) ** 2))
-    return [_report("score", len(scores), statistic, stats.chi2.sf(statistic, len(scores) - 1))]
+    is_enough = min(score["counted"] for score in scores) >= 30
+    p_value = stats.chi2.sf(statistic, len(scores) - 1)
+    return [_report("score", len(scores), statistic, p_value, is_enough=is_enough)]
 
 
-def _report(measure: str, waves: int, statistic: float, p_value: float) -> Figures:
+def _report(measure: str, waves: int, statistic: float, p_value: float, *, is_enough: bool) -> Figures:
+    verdict = "differs" if p_value < 0.05 else "no_difference_shown"
     return {
         "measure": measure,
         "waves": waves,
         "statistic": float(statistic),
         "freedom": waves - 1,
         "p_value": float(p_value),
+        "verdict": verdict if is_enough else "too_few",
     }

@@ -72,6 +72,16 @@ def store_audiences(connection: Connection, campaign_id: int, rows: Iterable[Aud
     insert_or_update(connection, audiences, found)
 
 
+def store_audience_trace(connection: Connection, campaign_id: int, trace: str) -> None:
+    """Store what a campaign's audience is like in an `apply`, as text."""
+    write_info(connection, f"audience/{campaign_id}", trace)
+
+
+def read_audience_trace(connection: Connection, campaign_id: int) -> str | None:
+    """Return what a campaign's audience was like in the last `apply`; None if that is not known."""
+    return read_info(connection, f"audience/{campaign_id}")
+
+
 def read_audiences(
     connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
 ) -> list[AudienceRow]:

@@ -100,6 +100,7 @@ class AnswerPool:
             self.engine.fill(answers, _ANSWERS, ())
             self.engine.run(_LATEST.format(latest=latest, answers=answers, most=MOST_MESSAGES))
         self.engine.fill("pool_asked", {"question": "INTEGER", "person": "UUID"}, ())
+        self.engine.fill("late", {"person": "UUID"}, ())
 
     def find_places(self, outline: MessageOutline) -> dict[int, int]:
         """Return the places of the message's questions that are counted over messages, by their numbers."""
@@ -110,6 +111,11 @@ class AnswerPool:
 
     def add(self, number: int, outline: MessageOutline) -> None:
         """Add the answers to a message, at its place in the campaign, that the engine has in `people`."""
+        cutoff = self.deadline.cutoff_us
+        if cutoff is not None:
+            self.engine.run(
+                f"INSERT INTO late SELECT DISTINCT person FROM read_answers WHERE created_us >= {cutoff}"
+            )
         for key, place in self.find_places(outline).items():
             self.engine.run(
                 f"INSERT INTO pool SELECT {key}, {number}, person, latest_{place}, us_{place} "
@@ -120,11 +126,11 @@ class AnswerPool:
                     f"INSERT INTO pool_asked SELECT {key}, person FROM touches WHERE message = {number} "
                     f"AND ({was_asked(outline, place)})"
                 )
-            if key == self.outline.score and self.deadline.cutoff_us is not None:
+            if cutoff is not None and self._pooled[key].question.scale in SCORED:
                 self.engine.run(
                     f"INSERT INTO early_pool SELECT {key}, {number}, person, arg_max(reading, rank), "
                     f"max(created_us) FROM read_answers WHERE place = {place} "
-                    f"AND created_us < {self.deadline.cutoff_us} GROUP BY person"
+                    f"AND created_us < {cutoff} GROUP BY person"
                 )
 
     def count_questions(self, readings: Sequence[AnswerReading]) -> dict[int, PooledTally]:
@@ -179,32 +185,30 @@ class AnswerPool:
         return found
 
     def count_arms(self, readings: Sequence[AnswerReading]) -> ArmTally | None:
-        """Return the people in each arm; None without an experiment."""
+        """Return the people in each arm, as far as the verdict counts them; None without an experiment."""
         experiment, cutoff = self.outline.experiment, self.deadline.cutoff_us
         if experiment is None:
             return None
-        found = self._count_readings("arm", "pooled JOIN persons ON persons.person = pooled.person", readings)
         before = "is_texted" if cutoff is None else _BEFORE.format(cutoff)
         answered = "has_answered" if cutoff is None else f"has_answered AND coalesce(first_us, 0) < {cutoff}"
         early = "pooled" if cutoff is None else "counted"
-        judged = self._count_readings(
+        found = self._count_readings(
             "arm", f"{early} JOIN persons ON persons.person = {early}.person WHERE {before}", readings
         )
-        statement = f"""SELECT arm, {_SUMS}, count(*) AS assigned,
-            count_if({before}) AS judged, count_if({before} AND {answered}) AS judged_answered
+        statement = f"""SELECT arm, count(*) AS assigned, count_if({before}) AS texted,
+            count_if({before} AND {answered}) AS answered, count_if({before} AND is_complete) AS completed,
+            count_if(person IN (FROM late)) AS later
             FROM persons WHERE state IS NOT NULL GROUP BY ALL"""
         rows: dict[str, Sequence[Any]] = {arm: counts for arm, *counts in self.engine.rows(statement)}
-        blank = [0] * 6
-        counts = {arm: rows.get(arm, blank) for arm in experiment.weights}
-        score = -1 if self.outline.score is None else self.outline.score
+        counts = {arm: rows.get(arm, [0] * 5) for arm in experiment.weights}
         return ArmTally(
-            assigned={arm: row[3] for arm, row in counts.items()},
+            assigned={arm: row[0] for arm, row in counts.items()},
             groups={
-                arm: GroupTally(row[0], row[1], row[2], readings=found.get(arm, {}))
+                # Whether an end was reached is known of all answers together only.
+                arm: GroupTally(row[1], row[2], row[3] if cutoff is None else None, found.get(arm, {}))
                 for arm, row in counts.items()
             },
-            counted={arm: (row[4], row[5]) for arm, row in counts.items()},
-            counted_readings={arm: judged.get(arm, {}).get(score, {}) for arm in counts},
+            answered_later=sum(row[4] for row in counts.values()),
             deadline=self.deadline,
         )
 

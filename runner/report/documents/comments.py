@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.report.documents.wording import NOT_DEFINED
 from runner.view.blocks import Items, ListItem, Section, Sentence
 from runner.wording import count_words
 
@@ -29,10 +30,10 @@ def show_comments(report: CampaignReport) -> Iterator[Block]:
     texts = {one.question.tag: one.question.text for one in report.questions}
     blocks: list[Block] = [Sentence(_write_summary(found), "quiet")]
     for tag, comments in by_question.items():
-        rest = comments[MOST_SHOWN:]
-        listed: list[Block] = [Items([_list(one) for one in comments[:MOST_SHOWN]])]
-        if rest:
-            listed.append(Section("Older ones", [Items([_list(one) for one in rest])], is_folded=True))
+        shown = [_list(one, has_scores=_have_scores(found)) for one in comments]
+        listed: list[Block] = [Items(shown[:MOST_SHOWN])]
+        if shown[MOST_SHOWN:]:
+            listed.append(Section("Older ones", [Items(shown[MOST_SHOWN:])], is_folded=True))
         blocks.append(Section(texts.get(tag, tag), listed))
     yield Section("In people’s own words", blocks)
 
@@ -42,10 +43,10 @@ def _write_summary(found: CommentsReport) -> str:
         return f"{count_words(found.total, 'comment')} cannot be masked, so none are shown: {found.problem}."
     if not found.total and not found.left_out:
         return "Nobody wrote anything."
-    words = (
-        "The newest first, each with the person’s score. E-mail addresses, phone numbers and people’s own "
-        "names are masked."
-    )
+    order = "The newest first, each with the person’s score" if _have_scores(found) else "The newest first"
+    words = f"{order}. E-mail addresses, phone numbers and people’s own names are masked."
+    if found.is_audience_changed:
+        words += " The list of people has changed since texts were sent: names that it lost are not masked."
     if more := found.total - len(found.newest):
         words += f" {count_words(more, 'older one')} stand in files of answers with comments."
     if found.left_out:
@@ -54,5 +55,10 @@ def _write_summary(found: CommentsReport) -> str:
     return words
 
 
-def _list(comment: QuotedComment) -> ListItem:
-    return ListItem(comment.words, term="–" if comment.score is None else f"{float(comment.score):g}")
+def _have_scores(found: CommentsReport) -> bool:
+    return any(one.score is not None for one in found.newest)
+
+
+def _list(comment: QuotedComment, *, has_scores: bool) -> ListItem:
+    score = NOT_DEFINED if comment.score is None else f"{float(comment.score):g}"
+    return ListItem(comment.words, term=score if has_scores else "")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from runner.report.documents.wording import (
+    FEW_ANSWERS,
     INTERVAL,
     NOT_DEFINED,
     SCORE_FORMATS,
@@ -77,7 +78,9 @@ def show_series(report: CampaignReport) -> Iterator[Block]:
 def _list_changes(series: SeriesReport, measure: str) -> Iterator[str]:
     for one in series.changes:
         what, since = _name_compared(one.measure, measure), _name_wave(series, one)
-        between = f"{INTERVAL} of the change {_write_ends(one, measure)}"
+        between = f"{INTERVAL} of the change {_write_ends(one, measure, _count_fewest(series, one))}"
+        if one.interval is None:
+            between = f"p {write_p_value(one.p_value)}"
         if one.verdict == "differs":
             yield f"{what} is {'up' if one.difference > 0 else 'down'} since {since}: {between}."
         elif one.verdict == "no_difference_shown":
@@ -86,8 +89,12 @@ def _list_changes(series: SeriesReport, measure: str) -> Iterator[str]:
             yield f"{what}: too few people to tell a change since {since}."
     for test in series.tests:
         what, p = _name_compared(test.measure, measure), write_p_value(test.p_value)
-        found = "differs" if test.p_value < 0.05 else "shows no difference"  # noqa: PLR2004  # as all tests here
-        yield f"{what} {found} over all {test.waves} surveys (p {p})."
+        over = f"over {'all ' if test.waves == len(series.waves) else ''}{test.waves} surveys"
+        if test.verdict == "too_few":
+            yield f"{what}: too few people to tell a difference {over}."
+        else:
+            found = "differs" if test.verdict == "differs" else "shows no difference"
+            yield f"{what} {found} {over} (p {p})."
 
 
 def _name_compared(compared: Compared, measure: str) -> str:
@@ -100,24 +107,38 @@ def _name_wave(series: SeriesReport, change: Change) -> str:
 
 
 def write_change(series: SeriesReport, measure: str) -> str:
-    """Return how the score differs from that of the last wave: `▲ +5.1 since June 2026`; empty if unknown."""
+    """Return how the score differs from that of the last wave: `▲ +5.1 since June 2026`.
+
+    It is empty if that is not known, and where no difference is shown: chance alone moves a score, too.
+    """
     change = next((one for one in series.changes if one.measure == "score"), None)
-    if change is None:
+    if change is None or change.verdict != "differs":
         return ""
-    arrow = "▲" if change.difference > 0 else "▼" if change.difference < 0 else "="
-    difference = SCORE_FORMATS[measure].write_difference(change.difference, None)
+    arrow = "▲" if change.difference > 0 else "▼"
+    fewest = _count_fewest(series, change)
+    difference = SCORE_FORMATS[measure].write_difference(change.difference, fewest)
     return f"{arrow} {difference} since {_name_wave(series, change)}"
+
+
+def _count_fewest(series: SeriesReport, change: Change) -> int | None:
+    """Return the people, or answers, of the smaller one of the waves compared."""
+    names = [wave.campaign for wave in series.waves]
+    last = names.index(change.against) if change.against in names else 0
+    counts = [
+        wave.texted if change.measure == "response" else wave.scored for wave in series.waves[last : last + 2]
+    ]
+    return min((count for count in counts if count is not None), default=None)
 
 
 def _choose_writer(compared: Compared, measure: str) -> Callable[[Fraction | float, int | None], str]:
     return write_points if compared == "response" else SCORE_FORMATS[measure].write_difference
 
 
-def _write_ends(compared: Change | PairComparison, measure: str) -> str:
+def _write_ends(compared: Change | PairComparison, measure: str, fewest: int | None) -> str:
     if compared.interval is None:
         return NOT_DEFINED
     write = _choose_writer(compared.measure, measure)
-    return " to ".join(write(end, None).removesuffix(" points") for end in compared.interval)
+    return " to ".join(write(end, fewest).removesuffix(" points") for end in compared.interval)
 
 
 def show_groups(column: ColumnReport) -> Section:
@@ -133,7 +154,25 @@ def show_groups(column: ColumnReport) -> Section:
         # A larger group may be left out as well, so that the total does not reveal the small ones.
         words = f"Left out: {left}, so that no group of fewer than {column.least} people can be made out."
         blocks.append(Sentence(words, "quiet"))
+    blocks += [Sentence(one, "quiet") for one in _explain_dashes(column.groups)]
     return Section(f"By {column.column}", blocks)
+
+
+def _explain_dashes(groups: Sequence[GroupReport]) -> Iterator[str]:
+    """Yield why groups that are shown have no score."""
+    missing = [
+        one.counted
+        for group in groups
+        for one in group.scores[:_MOST_SCORES]
+        if one.counted and write_score(one) == NOT_DEFINED
+    ]
+    if any(count < FEW_ANSWERS for count in missing):
+        yield f"Scores of fewer than {FEW_ANSWERS} answers are left out ({NOT_DEFINED})."
+    if any(count >= FEW_ANSWERS for count in missing):
+        yield (
+            f"The score of a larger group is left out as well ({NOT_DEFINED}), so that nobody can work out "
+            "that of a small one."
+        )
 
 
 def _tabulate(name: str, groups: Sequence[GroupReport], everybody: GroupReport | None) -> TableBlock:
@@ -147,7 +186,7 @@ def _tabulate(name: str, groups: Sequence[GroupReport], everybody: GroupReport |
     for number in kept:
         scores = [group.scores[number] for group in groups]
         estimates = [_estimate(score) for score in scores]
-        line = None if everybody is None else _read(everybody.scores[number].value)
+        line = None if everybody is None else _estimate(everybody.scores[number]).value
         first = all_groups[0].scores[number]
         columns.append(_make_column(name_score(first, first.tag), estimates, line, first.measure))
         drawn.append(estimates)
@@ -179,6 +218,8 @@ def show_scores(report: CampaignReport) -> Iterator[TableBlock]:
 
 def _make_column(name: str, estimates: Sequence[Estimate], everybody: float | None, measure: str) -> Column:
     ends = [end for one in estimates for end in (one.value, *(one.interval or ())) if end is not None]
+    if not ends:
+        return Column(name, "estimate")
     write = SCORE_FORMATS[measure].write
     return Column(name, "estimate", fit_axis(ends, lambda value: write(value, 1), everybody))
 
@@ -236,14 +277,27 @@ def _tabulate_pairs(experiment: ExperimentReport, measure: str) -> TableBlock:
     """Return every pair of texts that is compared."""
     rows = []
     for one in experiment.comparisons:
-        if one.difference is not None and one.interval is not None:
-            pair = f"{one.arm} against {one.against}"
-            what = "Response" if one.measure == "response" else SCORE_FORMATS[measure].label
-            difference = _choose_writer(one.measure, measure)(one.difference, None)
-            ends, p = _write_ends(one, measure), write_p_value(one.p_value)
-            rows.append((pair, what, difference, ends, p, _VERDICTS[one.verdict]))
+        if one.verdict == "too_early":
+            continue
+        pair = f"{one.arm} against {one.against}"
+        what = "Response" if one.measure == "response" else SCORE_FORMATS[measure].label
+        arms = [arm for arm in experiment.arms if arm.name in (one.arm, one.against)]
+        fewest = min((_count_basis(arm, one.measure, measure) for arm in arms), default=None)
+        difference, ends, p = NOT_DEFINED, _write_ends(one, measure, fewest), NOT_DEFINED
+        # What rests on a few answers says nothing, and may say what one person answered.
+        if one.difference is not None and (one.interval is not None or one.verdict != "too_few"):
+            difference = _choose_writer(one.measure, measure)(one.difference, fewest)
+            p = write_p_value(one.p_value)
+        rows.append((pair, what, difference, ends, p, _VERDICTS[one.verdict]))
     columns = ("Text", Column("What", "text"), "Difference", INTERVAL, "p", Column("Verdict", "text"))
     return TableBlock(columns, rows, "Each text compared with those before it")
+
+
+def _count_basis(arm: GroupReport, compared: Compared, measure: str) -> int:
+    """Return the people, or the answers to a question of this measure, that an arm is compared by."""
+    if compared == "response":
+        return arm.texted or 0
+    return next((score.counted for score in arm.scores if score.measure == measure), 0)
 
 
 _VERDICTS = {
@@ -263,7 +317,10 @@ def write_analysis(analysis: AnalysisReport) -> str:
     if not analysis.is_due:
         return f"The verdict is taken by the first report with all answers of {write_day(analysis.due)}."
     day = write_day(analysis.due)
-    return f"The verdict is of the people texted, and of the answers that came, before {day}."
+    counted = f"The verdict and these figures are of the people texted, and of the answers, before {day}."
+    if not analysis.answered_later:
+        return counted
+    return f"{counted} {write_people(analysis.answered_later)} answered later, which is not counted here."
 
 
 def write_split(split: SplitReport) -> str:

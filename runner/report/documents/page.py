@@ -41,6 +41,7 @@ from runner.report.documents.wording import (
     write_percent_range,
     write_period,
     write_score,
+    write_score_basis,
     write_time,
 )
 from runner.report.scores import divide
@@ -130,7 +131,7 @@ def _show_campaign(report: CampaignReport) -> Iterator[Block]:
     yield from _show_replaced(report.people)
     if main is not None:
         beside = list(show_series(report))
-        yield Section(main.text, list(show_main_question(main, beside, report.people.answered)))
+        yield Section(main.text, list(show_main_question(main, beside)))
     others = [one.question for one in report.questions if one.question is not main]
     is_long = len(others) > MOST_QUESTIONS
     if is_long:
@@ -182,7 +183,12 @@ def _make_score_tile(report: CampaignReport, score: Score) -> Tile:
     scored = sum(one.question.score is not None for one in report.questions)
     goal = "" if report.goal is None else f"target {SCORE_FORMATS[score.measure].write(report.goal, 1)}"
     changed = "" if report.series is None else write_change(report.series, score.measure)
-    note = ", ".join(filter(None, (write_certainty(score), goal)))
+    scales = {one.question.tag: one.question.scale for one in report.questions}
+    basis, certainty = write_score_basis(score, scales.get(score.tag, "")), write_certainty(score)
+    if changed:
+        # Beside a change, the interval would seem to be its own.
+        certainty = certainty.replace(INTERVAL, f"{INTERVAL} of the {SCORE_FORMATS[score.measure].name}", 1)
+    note = ", ".join(filter(None, (basis, certainty, goal)))
     return Tile(name_score(score, score.tag if scored > 1 else ""), write_score(score), note, changed)
 
 
@@ -200,7 +206,9 @@ def _write_footer(report: CampaignReport) -> str:
     if report.reconciled_at is None:
         return "No answers were read yet." if report.launches else ""
     read = (
-        f", {report.reconciled_launches:,} of {report.launches:,} launches" if report.unread_launches else ""
+        f", with the answers to {report.reconciled_launches:,} of {report.launches:,} batches of texts"
+        if report.unread_launches
+        else ""
     )
     zone = report.time_zone
     return f"Figures as of {write_time(report.reconciled_at, zone)} ({zone}){read}."

@@ -13,6 +13,7 @@ from runner.report.documents.wording import (
     write_number,
     write_percent,
     write_score,
+    write_score_basis,
 )
 from runner.view.blocks import BAR, Bar, Beside, Column, Section, Sentence, Stack, StackPart, TableBlock
 from runner.wording import count_words
@@ -50,14 +51,13 @@ def find_score(report: CampaignReport) -> Score | None:
     return report.score or (None if main is None else main.score)
 
 
-def show_main_question(
-    question: QuestionReport, beside: Sequence[Block], answered: int | None
-) -> Iterator[Block]:
-    """Yield the answers to the main question, whose score is in a tile, and other blocks beside them.
+def show_main_question(question: QuestionReport, beside: Sequence[Block]) -> Iterator[Block]:
+    """Yield the answers to the main question, and other blocks beside them.
 
-    How many answered is in a tile, too, if all of them (`answered`) answered this question.
+    Its score is in a tile, with the answers that it rests on: these stand here only if they are others.
     """
-    if answered is None or question.answers != answered:
+    score = question.score
+    if score is None or not _has_shares(question) or score.counted != question.answers:
         yield Sentence(_write_basis(question), "quiet")
     details = _tabulate_answers(question)
     if question.csat is not None and _has_shares(question):
@@ -74,13 +74,15 @@ def show_question(question: QuestionReport) -> Section:
     blocks: list[Block] = [Sentence(_write_basis(question), "quiet")]
     for place, score in enumerate(question.scores):
         if score.counted:
-            certainty = write_certainty(score)
+            basis = "" if score.counted == question.answers else write_score_basis(score, question.scale)
+            certainty = ", ".join(filter(None, (basis, write_certainty(score))))
             said = f"{name_score(score)} {write_score(score)}"
             blocks.append(Sentence(f"{said} ({certainty})" if certainty else said, "" if place else "strong"))
-    median = question.median
-    if median is not None and question.scale == "number":
+    median, numbers = question.median, question.numeric_answers or 0
+    if median is not None and question.scale == "number" and numbers >= FEW_ANSWERS:
         said = str(int(median)) if median.denominator == 1 else write_number(median)
-        blocks.append(Sentence(f"Half of them said {said} or less."))
+        whom = "them" if numbers == question.answers else f"these {numbers:,}"
+        blocks.append(Sentence(f"Half of {whom} said {said} or less."))
     return Section(question.text, [*blocks, *_draw_promoters(question), _tabulate_answers(question)])
 
 

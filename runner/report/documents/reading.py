@@ -39,11 +39,12 @@ Groups differ by chance, too: where two intervals overlap by more than half, do 
 
 experiment: Texts compared
 “No difference shown” does not mean that there is none: there may be too few people to show it. P-values and
-intervals allow for the number of comparisons. Newcombe (1998), Dunn (1961), Johari et al. (2022).
+intervals allow for the number of comparisons. The verdict is the test’s; where an interval says otherwise, as
+it may by a person or two, it is left out (Fay 2010). Newcombe (1998), Dunn (1961), Johari et al. (2022).
 
 series: Surveys compared
-The change since the last survey has an interval of its own. With many surveys some differ from the one before
-by chance, so one test is of all of them together.
+The change since the last survey has an interval of its own, unless test and interval disagree (Fay 2010). Of
+three surveys or more some differ from the one before by chance, so one test is of all of them together.
 
 rates: Outcome rates
 As the American Association for Public Opinion Research defines them (AAPOR, Standard Definitions, 10th

@@ -8,7 +8,6 @@ from runner.reasons import REASONS
 from runner.report.documents.questions import show_question
 from runner.report.documents.wording import (
     NOT_DEFINED,
-    NOT_KNOWN,
     format_duration,
     write_number,
     write_people,
@@ -120,8 +119,22 @@ def _list_message_facts(message: MessageReport) -> Iterator[str]:
         cost = f", {write_number(message.cost_usd)} US dollars" if message.cost_usd else ""
         yield f"{count_words(message.renders, 'text')} charged{plan}{cost}"
     for part in message.partly_known:
-        known = f"{part.count:,} in {part.launches:,} of {message.launches:,} launches"
-        yield f"{part.name.replace('_', ' ')} {NOT_KNOWN}: {known}"
+        what = _COUNTS_IN_PART.get(part.name, part.name.replace("_", " "))
+        yield f"{what}: {part.count:,} so far, as not all texts are accounted for yet"
+
+
+_COUNTS_IN_PART = {
+    "queued": "people whose text waits for an earlier survey to end",
+    "active": "open surveys",
+    "complete": "surveys that have ended",
+    "results": "replies",
+    "participants_answered": "people who answered",
+    "participants_completed": "people who answered to the end",
+    "opt_outs": "people who opted out",
+    "doubtful": "replies that wait for a decision",
+    "non_answers": "replies that are no answer",
+}
+"""What counts are of, in readers' words."""
 
 
 def _tabulate_reserved(audience: Audience, zone: str) -> TableBlock:
@@ -144,7 +157,7 @@ def _tabulate_reserved(audience: Audience, zone: str) -> TableBlock:
 _OUTCOMES = {
     "complete": ("Answered to the end", "I"),
     "partial": ("Answered in part", "P"),
-    "refusal": ("Refused, or broke off", "R"),
+    "refusal": ("Opted out without an answer", "R"),
     "non_contact": ("No answer", "NC"),
     "replaced": ("No answer before a later text of ours", "NC"),
     "other": ("Other", "O"),
@@ -212,11 +225,11 @@ def _tabulate_runs(runs: Sequence[RunReport], zone: str) -> TableBlock:
     columns: dict[Column, list[Cell]] = {
         Column("Started", "text"): [write_time(run.started_at, zone) for run in runs],
         Column("Commit", "text"): [_write_commit(run) for run in runs],
-        Column("Plan digest", "text"): [run.plan_digest[:_SHORT] for run in runs],
+        Column("Reviewed plan", "text"): [run.plan_digest[:_SHORT] for run in runs],
         Column("Triggered by", "text"): [run.triggered_by for run in runs],
         Column("Job", "text"): [Link("open", run.run_url) if run.run_url else None for run in runs],
-        Column("Launches"): [run.launches for run in runs],
-        Column("Recipients"): [run.recipients for run in runs],
+        Column("Batches"): [run.launches for run in runs],
+        Column("Texts"): [run.recipients for run in runs],
     }
     kept = {
         column: [NOT_DEFINED if cell is None else cell for cell in cells]

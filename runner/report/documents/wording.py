@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from runner.document import PLACES, round_exactly
+from runner.report.question_model import LEAST_FOR_SCORE
 from runner.source.quantity import write_duration
 from runner.wording import count_words
 
@@ -28,9 +29,8 @@ NOT_DEFINED = "–"
 NOT_KNOWN = "not known"
 FEW_PEOPLE = 100
 """Percentages of fewer people have no decimals: one person is more than the first of them."""
-FEW_ANSWERS = 10
-"""A score of fewer answers has a caution and is not shown: our choice, as for the interval of a Net Promoter
-Score."""
+FEW_ANSWERS = LEAST_FOR_SCORE
+"""A score of fewer answers has a caution and is not shown."""
 _PERCENT = "\u202f%"
 INTERVAL = f"95{_PERCENT} interval"
 _MINUS = "−"
@@ -138,9 +138,18 @@ def write_certainty(score: Score) -> str:
         return "no answers yet"
     if score.counted < FEW_ANSWERS:
         return f"{count_words(score.counted, 'answer')}, too few to go by"
+    if score.value is None:
+        return "left out to protect a smaller group"
     if score.interval is None:
         return ""
     return f"{INTERVAL} {SCORE_FORMATS[score.measure].write_range(score.interval, score.counted)}"
+
+
+def write_score_basis(score: Score, scale: str) -> str:
+    """Return how many answers a score rests on: `of 31 answers`; empty for one that is not shown."""
+    if score.value is None or score.counted < FEW_ANSWERS:
+        return ""
+    return f"of {count_words(score.counted, 'number' if scale == 'number' else 'answer')}"
 
 
 def name_score(score: Score, tag: str = "") -> str:

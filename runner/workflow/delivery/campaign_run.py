@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
+from runner.audience.trace import read_trace, trace_audience
 from runner.campaign.model import FileRecipients
 from runner.delivery.delivery_summary import DeliverySummary
 from runner.errors import InterruptedRunError
@@ -12,7 +13,7 @@ from runner.git.command import Git, GitError, hide_credentials
 from runner.ledger.locks.campaign_lock import find_run_url
 from runner.ledger.report_model import AudienceRow
 from runner.ledger.results.runs import make_run
-from runner.ledger.results.sendings import store_audiences
+from runner.ledger.results.sendings import read_audience_trace, store_audience_trace, store_audiences
 from runner.reasons import LEFT, Disposition
 from runner.text.include import include_folder
 from runner.timing.zone import load_zone
@@ -121,12 +122,16 @@ def interrupt_run() -> InterruptedRunError:
 
 
 def keep_audiences(ledger: Ledger, planned: Sequence[PlanResult], at: str) -> None:
-    """Store the audience counts of plans of entered campaigns, replacing those of the last run."""
+    """Store the audiences of plans of entered campaigns, and their counts, for those of the last run."""
+    traces = {item.campaign.name: trace_audience(item.campaign) for item in planned}
     with ledger.writing() as connection:
         for item in planned:
             campaign_id, _ = item.record.require_entered()
             rows = [_describe(message, at) for message in item.plan.messages]
             store_audiences(connection, campaign_id, rows)
+            before = read_trace(read_audience_trace(connection, campaign_id))
+            trace = traces[item.campaign.name].add_columns(before)
+            store_audience_trace(connection, campaign_id, trace.write())
 
 
 def _describe(message: MessagePlan, at: str) -> AudienceRow:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from fractions import Fraction
 from itertools import chain
@@ -19,8 +20,10 @@ from runner.report.answers import build_reader
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns, load_members, load_refusing
 from runner.report.facts import (
+    AnalysisPlan,
     CampaignFacts,
     CampaignOutline,
+    ExperimentOutline,
     MessageOutline,
     QuestionOutline,
     WayOutline,
@@ -359,6 +362,44 @@ def test_groups_are_those_of_plain_python(
             for kept, count in theirs.readings(one.question.tag).items():
                 wanted[kept] += count
             assert found == wanted
+
+
+def test_arms_are_counted_as_their_verdict_counts(tmp_path: Path) -> None:
+    """On the day of the verdict arms have the people and answers before it; how many came later is told."""
+    plan = AnalysisPlan(date(2026, 11, 25))
+    outline = replace(
+        outline_all(OUTLINE), experiment=ExperimentOutline("ask", {"a": 1, "b": 1}, plan), score=0
+    )
+    times = {"early": "2026-11-24T23:59:59", "late": "2026-11-25T00:00:00"}
+    answers = {("p", "a"): "early", ("q", "a"): "late", ("r", "a"): "late", ("s", "b"): "early"}
+    rows = [
+        make_row(person, "nps", "9", "10", arm=arm, created=times[when], guid=person)
+        for (person, arm), when in answers.items()
+    ]
+    rows.append(make_row("p", "nps", "3", "4", arm="a", created=times["late"], guid="again"))
+    contacts = [make_contact(person, arm=arm) for person, arm in answers if person != "r"]
+    contacts.append(make_contact("r", arm="a", began=times["late"]))
+    copy = ResultColumns(tmp_path)
+    with copy.hold() as engine:
+        version = ResultVersion("edition", 1)
+        copy.refresh(engine, version, lambda _: rows, lambda _: "", (), "mark", lambda: contacts)
+        load_refusing(engine, ())
+        before, after = (
+            count_campaign(engine, outline, {}, as_of=datetime(2026, 11, day, 12, tzinfo=UTC)).arms
+            for day in (24, 25)
+        )
+    assert before is not None
+    assert after is not None
+    assert [(one.texted, one.answered) for one in before.groups.values()] == [(3, 3), (1, 1)]
+    assert before.answered_later == 0
+    assert [(one.texted, one.answered, one.completed) for one in after.groups.values()] == [
+        (2, 1, None),
+        (1, 1, None),
+    ]
+    (score,) = after.groups["a"].readings[0]
+    assert score.number == Fraction(9)
+    assert after.groups["a"].readings[0][score] == 1
+    assert after.answered_later == 3
 
 
 def test_a_group_is_called_as_most_of_it_are(tmp_path: Path) -> None:
