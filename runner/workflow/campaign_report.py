@@ -22,7 +22,7 @@ from runner.campaign.variants import Draw
 from runner.errors import CampaignError
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.people.opt_outs import read_suppressions
-from runner.ledger.results import contacts
+from runner.ledger.results import contacts, sendings
 from runner.ledger.results.result_feed import find_mark, iterate_feed, read_version
 from runner.report.columns.answer_files import AnswerFiles, LowScores
 from runner.report.columns.counting import count_campaign
