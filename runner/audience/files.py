@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.model import FileRecipients
 from runner.errors import write_install_hint
-from runner.source.normalize import suggest
 from runner.source.storage import HIDDEN, is_below, is_file, is_hidden_below, is_readable_below, list_matching
 
 if TYPE_CHECKING:
@@ -77,10 +76,9 @@ def _check_paths(source: FileRecipients, roots: tuple[Path, ...]) -> Iterator[Di
 
 
 def _missing(source: FileRecipients, written: Path) -> Diagnostic:
-    siblings = [str(written.with_name(other.name)) for other in source.path.parent.glob("*.csv")]
-    guess = suggest(str(written), siblings, "{}")
+    # Another file is not suggested: it may be the audience of another campaign.
     hint = "the path is relative to the campaign file"
-    return source.position.problem("csv-not-found", f"there is no file {written}{guess}", hint)
+    return source.position.problem("csv-not-found", f"there is no file {written}", hint)
 
 
 def _check_url(source: FileRecipients, url: str) -> Iterator[Diagnostic]:

@@ -69,7 +69,7 @@ _FILE_URL = "file://"
 
 @pause_collector()
 def load_campaign(
-    file: Path, *, current: Path, allowed: tuple[Path | str, ...] = ()
+    file: Path, *, current: Path, allowed: tuple[Path | str, ...] = (), needs_audience: bool = True
 ) -> tuple[Campaign | None, list[Diagnostic]]:
     """Load one campaign file.
 
@@ -77,6 +77,7 @@ def load_campaign(
         file: the campaign file.
         current: the current folder, which bounds reading outside a git repository.
         allowed: further folders and URLs that the campaign may read from.
+        needs_audience: whether a missing file of people is an error; else it is a warning.
 
     Returns:
         The campaign, None if there are errors; and every problem, warnings included.
@@ -98,15 +99,38 @@ def load_campaign(
     knows_audience = not problems or _drop_invalid(document.data, _list_violations(document.data))
     campaign = _Reader(document, roots[0]).read()
     problems.extend(slips)
-    problems.extend(check_campaign(campaign, document, roots, urls))
+    checked = check_campaign(campaign, document, roots, urls)
+    problems.extend(checked if needs_audience else map(_tolerate, checked))
     if any(problem.severity == "error" for problem in problems):
         problems.extend(_check_rest(campaign, roots, urls, knows_audience=knows_audience))
         return None, problems
-    recipients, exclude = (tuple(expand_files(each)) for each in (campaign.recipients, campaign.exclude))
+    is_whole = needs_audience or not any(one.code == _NO_FILE for one in problems)
+    recipients, exclude = (
+        tuple(_expand(each, is_whole=is_whole)) for each in (campaign.recipients, campaign.exclude)
+    )
     digest = _digest(document.data)
     campaign = replace(campaign, recipients=recipients, exclude=exclude, stamp=stamp, digest=digest)
-    problems.extend(find_reference_problems(campaign))
+    problems.extend(find_reference_problems(campaign, knows_audience=is_whole))
     return None if any(problem.severity == "error" for problem in problems) else campaign, problems
+
+
+_NO_FILE = "csv-not-found"
+
+
+def _tolerate(problem: Diagnostic) -> Diagnostic:
+    """Return a missing file of people as a warning: it may have been deleted, as privacy asks."""
+    if problem.code != _NO_FILE:
+        return problem
+    return replace(
+        problem, severity="warning", hint="reports need it for --by, comments and files of answers"
+    )
+
+
+def _expand(sources: tuple[RecipientSource, ...], *, is_whole: bool) -> Iterator[RecipientSource]:
+    """Yield sources with each pattern replaced by its files; unless `is_whole`, one without a file stays."""
+    for source in sources:
+        found = tuple(expand_files([source]))
+        yield from found if found or is_whole else (source,)
 
 
 _READ_BY_REPORTS = frozenset(("title", "description", "owner", "series", "score", "report", "export_columns"))

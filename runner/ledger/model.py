@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
+from enum import IntEnum
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -17,6 +18,8 @@ APPROVALS_SUFFIX = ".approvals.json"
 """The ending of files of suppressions, after the target's name."""
 ENDED = "COMPLETE"
 """The status of a session that has ended."""
+QUEUED = "QUEUED"
+"""The status of a session whose text waits for an earlier session of the same person to end."""
 
 
 class SealedLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
@@ -143,6 +146,14 @@ COUNTS = tuple(one.name for one in fields(LaunchStats) if one.name.startswith("n
 """The names of a launch's counts."""
 
 
+class SessionProgress(IntEnum):
+    """The furthest that a session was seen before its end: one that ended while it was queued had no text."""
+
+    UNSEEN = 0
+    QUEUED = 1
+    BEGUN = 2
+
+
 class StoredSession(NamedTuple):
     """A session to be stored.
 
@@ -156,6 +167,13 @@ class StoredSession(NamedTuple):
     stopped: bool
     blocked: bool = False
     replaced: bool = False
+
+    @property
+    def progress(self) -> SessionProgress:
+        """What its state tells of whether it has begun."""
+        if self.status in ("", ENDED):
+            return SessionProgress.UNSEEN
+        return SessionProgress.QUEUED if self.status == QUEUED else SessionProgress.BEGUN
 
 
 class StoredResult(NamedTuple):

@@ -262,7 +262,7 @@ ORDER_UNKNOWN = -1
 
 
 class ContactRow(NamedTuple):
-    """A recipient of a launch that has reached people, or may have. The last six are `1` or `0`.
+    """A recipient of a launch that has reached people, or may have. The last seven are `1` or `0`.
 
     Attributes:
         message: the message's id in the ledger.
@@ -276,6 +276,7 @@ class ContactRow(NamedTuple):
         stopped: whether an opt-out ended or prevented the session.
         blocked: whether an earlier opt-out prevented it, so that nothing was rendered.
         replaced: whether a later send of the same account ended it.
+        was_texted: whether the text has left the service; empty if that is not known.
     """
 
     message: str
@@ -289,6 +290,7 @@ class ContactRow(NamedTuple):
     stopped: str
     blocked: str
     replaced: str
+    was_texted: str
 
 
 class FeedRow(NamedTuple):

@@ -213,6 +213,7 @@ sessions = _table(
     Column("stopped", Boolean, nullable=False),  # an opt-out ended or prevented it
     Column("blocked", Boolean, nullable=False),  # an opt-out prevented it
     Column("replaced", Boolean, nullable=False),  # a later send of the same account ended it
+    _number("progress"),  # the furthest that it was ever seen open: see `SessionProgress`
 )
 
 # The audience of a message in the last `apply` that planned it.

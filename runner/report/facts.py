@@ -187,7 +187,9 @@ class ContactTally:
         queued: those whose session waits for an earlier one.
         blocked: those whom an earlier opt-out kept from the text.
         opted_out: those who opted out by a reply, or whose session an opt-out ended.
-        texted: those who are neither queued nor blocked, by arm.
+        uncertain: those of whom it is not known whether the text has left the service.
+        withdrawn: those whose session ended while it waited.
+        texted: the others, by arm.
     """
 
     sent: int = 0
@@ -195,6 +197,8 @@ class ContactTally:
     queued: int = 0
     blocked: int = 0
     opted_out: int = 0
+    uncertain: int = 0
+    withdrawn: int = 0
     texted: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -260,6 +264,8 @@ class PeopleTally:
         unresolved: people only of launches whose outcome is not known.
         queued: people of `sent` whose texts all wait.
         blocked: people of `sent` whom an earlier opt-out kept from every text.
+        withdrawn: people of `sent` whose texts all waited until the service ended their sessions.
+        uncertain: people of `sent` of whom it is not known whether a text has left the service.
         texted: the others of `sent`.
         answered: people with at least one answer.
         completed: people who reached the end of a survey.
@@ -272,6 +278,8 @@ class PeopleTally:
     unresolved: int = 0
     queued: int = 0
     blocked: int = 0
+    withdrawn: int = 0
+    uncertain: int = 0
     texted: int = 0
     answered: int = 0
     completed: int = 0

@@ -92,16 +92,18 @@ class _Message:
 
     @property
     def is_read(self) -> bool:
-        """True if the answers to every listed launch were read."""
-        return not self.totals.unread and not self.hides_answers
+        """True if the answers to every listed launch were read, and the outcome of some launch is known."""
+        is_known = self.totals.launches or not self.totals.unresolved
+        return bool(is_known) and not self.totals.unread and not self.hides_answers
 
     @cached_property
     def texted(self) -> int | None:
-        """Recipients whose text neither waits nor was kept back; None if that is not known."""
+        """Recipients whose text is known to have left the service; None if that is not known of all."""
         queued = self.totals.queued
         if queued is None or not self.is_read:
             return None
-        return self.totals.sent - queued - self.tally.contacts.blocked
+        held = self.tally.contacts
+        return self.totals.sent - queued - held.blocked - held.withdrawn - held.uncertain
 
     @property
     def knows_texted(self) -> bool:
@@ -147,7 +149,6 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
         )
         for one in facts.outline.messages
     }
-    strays = f"Results of messages that the campaign does not have, left out here: {tally.strays:,}."
     is_read = all(one.is_read for one in messages.values())
     reported = tuple(map(_summarise_message, messages.values()))
     people = _summarise_people(facts, tally.people, messages)
@@ -159,7 +160,7 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
         target=facts.target,
         reconciled_at=_choose(min, (one.reconciled_at for one in reported)),
         messages=reported,
-        discrepancies=(strays,) if tally.strays else (),
+        discrepancies=tuple(_find_own_discrepancies(tally, people)),
         runs=tuple(map(_report_run, facts.runs)),
         time_zone=facts.outline.time_zone.key,
         title=facts.outline.title,
@@ -179,10 +180,22 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
             for column, groups in tally.groups.items()
             if people.texted is not None
         ),
+        unknown_groups=tuple(tally.groups) if people.texted is None else (),
         experiment=describe_experiment(
             facts.outline, tally.arms, is_read=is_read and people.texted is not None
         ),
     )
+
+
+def _find_own_discrepancies(tally: CampaignTally, people: PeopleReport) -> Iterator[str]:
+    """Yield the discrepancies that belong to no message."""
+    if tally.strays:
+        yield f"Results of messages that the campaign does not have, left out here: {tally.strays:,}."
+    if people.uncertain:
+        yield (
+            f"People of whom it is not known whether they were texted: {people.uncertain:,}. Their surveys "
+            "had ended when they were first read. They are not counted as texted, so rates may be too high."
+        )
 
 
 def find_as_of(facts: CampaignFacts) -> datetime | None:
@@ -207,13 +220,19 @@ def _summarise_people(
         sent=tally.sent,
         unresolved=tally.unresolved,
         control_group=max(controls) if controls and facts.outline.has_control_group else None,
-        is_interim=tally.open > 0 or not all(one.is_read for one in messages.values()),
+        is_interim=bool(tally.open or tally.unresolved) or not all(one.is_read for one in messages.values()),
     )
-    if not all(one.is_read for one in messages.values()):
+    if not all(one.is_read for one in messages.values()) or (tally.unresolved and not tally.sent):
         return base
     base = base.replace(opted_out=tally.opted_out)
     if all(one.knows_texted for one in messages.values()):
-        base = base.replace(queued=tally.queued, blocked=tally.blocked, texted=tally.texted)
+        base = base.replace(
+            queued=tally.queued,
+            blocked=tally.blocked,
+            withdrawn=tally.withdrawn,
+            uncertain=tally.uncertain,
+            texted=tally.texted,
+        )
     surveys = [one for one in messages.values() if one.outline.questions]
     if not surveys:
         return base

@@ -204,6 +204,8 @@ class CampaignReport(Document, frozen=True, kw_only=True):
         series: the campaigns that this one is compared with; None for a campaign of no series.
         questions: of all messages, each once, in the order of the campaign.
         groups: the people by the audience's columns that were asked for.
+        unknown_groups: columns that were asked for, by which the people are not known until all answers were
+            read.
         experiment: the arms compared; None for a campaign without.
         comments: what people wrote; None unless it was asked for.
         messages: in the order of the campaign.
@@ -229,6 +231,7 @@ class CampaignReport(Document, frozen=True, kw_only=True):
     series: SeriesReport | None = None
     questions: tuple[PooledQuestion, ...] = ()
     groups: tuple[ColumnReport, ...] = ()
+    unknown_groups: tuple[str, ...] = ()
     experiment: ExperimentReport | None = None
     comments: CommentsReport | None = None
     messages: tuple[MessageReport, ...]

@@ -79,8 +79,8 @@ class OutcomeRates(Part, frozen=True):
 class PeopleReport(Part, frozen=True):
     """The outcome of a campaign by person, over all its messages.
 
-    Everybody sent to is one of `texted`, `queued` and `blocked`. Counts that rest on what the service says of
-    sessions and answers are None unless every launch was read.
+    Everybody sent to is one of `texted`, `queued`, `blocked`, `withdrawn` and `uncertain`. Counts that rest
+    on what the service says of sessions and answers are None unless every launch was read.
 
     Attributes:
         recipients: people sent to, and those whose outcome is not known, together.
@@ -90,6 +90,9 @@ class PeopleReport(Part, frozen=True):
             for a campaign without a control group, and when no `apply` has left word of it.
         queued: people whose texts all still wait at the service for an earlier survey to end.
         blocked: people whom an earlier opt-out kept from every text.
+        withdrawn: people whose texts all waited until an opt-out, or a later send, ended their surveys.
+        uncertain: people of whom it is not known whether they got a text: their surveys have ended, and were
+            not read before. They are not among `texted`, so that rates may be too high.
         texted: people who got a text: what rates are shares of.
         answered: people with at least one answer; a reply that opts out is none. None for a campaign that
             asks nothing, too.
@@ -117,6 +120,8 @@ class PeopleReport(Part, frozen=True):
     control_group: Count | None = None
     queued: Count | None = None
     blocked: Count | None = None
+    withdrawn: Count | None = None
+    uncertain: Count | None = None
     texted: Count | None = None
     answered: Count | None = None
     response_rate: Rate | None = None

@@ -22,7 +22,7 @@ from runner.campaign.variants import Draw
 from runner.errors import CampaignError
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.people.opt_outs import read_suppressions
-from runner.ledger.results import sendings
+from runner.ledger.results import contacts, sendings
 from runner.ledger.results.result_feed import find_mark, iterate_feed, read_version
 from runner.report.columns.answer_files import AnswerFiles, LowScores
 from runner.report.columns.counting import count_campaign
@@ -33,6 +33,7 @@ from runner.report.gathering import gather_facts, outline_campaign, read_refusal
 from runner.report.metrics import find_as_of, summarise
 from runner.report.people_model import SMALL_GROUP
 from runner.source.diagnostic import Problems
+from runner.workflow.campaigns import show_path
 from runner.workflow.observer import warn
 from runner.workflow.workspace.folders import make_state_folder
 
@@ -91,7 +92,9 @@ class CampaignReporter:
         self._target = workspace.target
         self._record = workspace.read_head(ledger, campaign)
         self._outline = outline_campaign(campaign)
-        self._columns = tuple(dict.fromkeys(find_named_column(campaign, name) for name in options.columns))
+        self._columns = tuple(dict.fromkeys(find_group_column(campaign, name) for name in options.columns))
+        if files and campaign.export_columns:
+            _need_audience(campaign, "`export_columns`")
         self._exported = [find_named_column(campaign, name) for name, _ in campaign.export_columns if files]
         self._language = _find_language(campaign) if files else None
         self._has_comments = options.comments or campaign.shows_comments
@@ -142,8 +145,8 @@ class CampaignReporter:
             lambda since: iterate_feed(connection, campaign_id, since),
             lambda revision: find_mark(connection, revision),
             refusals.results,
-            sendings.read_contact_mark(connection, campaign_id),
-            lambda: sendings.iterate_contacts(connection, campaign_id),
+            contacts.read_contact_mark(connection, campaign_id),
+            lambda: contacts.iterate_contacts(connection, campaign_id),
         )
         load_refusing(engine, ((*person, str(int(is_known))) for person, is_known in refusals.people.items()))
         return gather_facts(connection, campaign, self._target.name, self._outline, campaign_id)
@@ -301,6 +304,33 @@ class CampaignReporter:
                 hint=f"say what is not: `score: {{question: {tag}, target: 3}}`",
             )
         return LowScores(score, f"< {float(self._campaign.score_target)}")
+
+
+def find_group_column(campaign: Campaign, name: str) -> NamedColumn:
+    """Return the audience's column to break a report down by.
+
+    Raises:
+        CampaignError: the audience has no such column, or is not there.
+    """
+    _need_audience(campaign, f"--by {name}")
+    try:
+        return find_named_column(campaign, name)
+    except CampaignError as error:
+        hint = error.hint or "break down by what people have in common"
+        raise CampaignError(f"--by {name}: {error.message}", hint=hint) from None
+
+
+def _need_audience(campaign: Campaign, what: str) -> None:
+    missing = (
+        one
+        for one in campaign.recipients
+        if isinstance(one, FileRecipients) and one.url is None and not one.path.is_file()
+    )
+    for source in missing:
+        raise CampaignError(
+            f"{what} needs the audience of {campaign.name}, and there is no file {show_path(source.path)}",
+            hint="a report without it can be made",
+        )
 
 
 def _find_language(campaign: Campaign) -> NamedColumn | None:

@@ -105,18 +105,26 @@ def _is_campaign(file: Path, folder: Path) -> bool:
     return file.suffix.lower() in ENDINGS and file.name != TARGETS_FILE and not is_hidden and file.is_file()
 
 
-def load_campaigns(paths: Sequence[Path], allowed: Sequence[Path | str], problems: Problems) -> Loaded:
+def load_campaigns(
+    paths: Sequence[Path],
+    allowed: Sequence[Path | str],
+    problems: Problems,
+    *,
+    needs_audience: bool = True,
+) -> Loaded:
     """Load campaign files; problems go to `problems`.
 
     `paths` are files and folders, by default the default folder; `allowed` are further folders and URLs that
-    campaigns may read from.
+    campaigns may read from. Unless `needs_audience`, a missing file of people is no error.
     """
     files = find_campaign_files(paths)
     loaded: dict[Path, Campaign] = {}
     faults: dict[Path, CampaignError] = {}
     claims: dict[Path, tuple[str, ...]] = {}
     for file in files:
-        campaign, found = load_campaign(file, current=Path.cwd(), allowed=tuple(allowed))
+        campaign, found = load_campaign(
+            file, current=Path.cwd(), allowed=tuple(allowed), needs_audience=needs_audience
+        )
         problems.extend(found)
         if campaign is None:
             claims[file] = read_names(file, current=Path.cwd(), allowed=tuple(allowed))

@@ -91,17 +91,20 @@ class Failures:
         """Accept pauses of campaigns that `is_known` names by file: they are no failures."""
         self._is_known_pause = is_known
 
-    def load(self, scope: Scope, problems: Problems | None = None) -> tuple[Campaign, ...]:
+    def load(
+        self, scope: Scope, problems: Problems | None = None, *, needs_audience: bool = True
+    ) -> tuple[Campaign, ...]:
         """Load the campaigns of a scope, and return those without errors.
 
-        Warnings go to `problems` if given; errors are shown at once, with all warnings.
+        Warnings go to `problems` if given; errors are shown at once, with all warnings. Unless
+        `needs_audience`, a missing file of people is a warning.
 
         Raises:
             InvalidCampaignError: there are errors that end the command; they have been shown.
             RunnerError: there is no campaign.
         """
         found = Problems()
-        loaded = load_campaigns(scope.paths, scope.allowed, found)
+        loaded = load_campaigns(scope.paths, scope.allowed, found, needs_audience=needs_audience)
         loaded.say_if_none(quiet=scope.quiet)
         self.claimed, self.campaigns = loaded.claimed, loaded.campaigns
         self.total = len(loaded.files)

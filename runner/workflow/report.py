@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from runner.audience.audience import find_named_column
 from runner.errors import CampaignError, ConfigurationError, UsageError
 from runner.report.documents.formats import WRITERS, describe_report
 from runner.report.documents.wording import store_number
@@ -16,7 +15,7 @@ from runner.report.experiment import link_series
 from runner.view.blocks import Items, Section
 from runner.view.html import embed_page, write_html
 from runner.wording import count_words
-from runner.workflow.campaign_report import CampaignReporter
+from runner.workflow.campaign_report import CampaignReporter, find_group_column
 from runner.workflow.failures import Failures
 from runner.workflow.workspace.workspace import Workspace
 
@@ -32,18 +31,22 @@ if TYPE_CHECKING:
 
 
 def check_columns(campaigns: Sequence[Campaign], options: ReportOptions) -> None:
-    """Refuse columns that some campaign's audience lacks.
+    """Refuse columns that every campaign's audience lacks; one that lacks them has no report.
 
     Raises:
-        UsageError: an audience lacks a column.
+        UsageError: no audience has a column.
     """
     for name in options.columns:
+        problem: CampaignError | None = None
         for campaign in campaigns:
             try:
-                find_named_column(campaign, name)
+                find_group_column(campaign, name)
+                break
             except CampaignError as error:
-                hint = error.hint or "break down by what people have in common"
-                raise UsageError(f"--by {name}: {error.message}", hint=hint) from None
+                problem = problem or error
+        else:
+            if problem is not None:
+                raise UsageError(problem.message, hint=problem.hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,7 @@ def report_project(
     """
     workspace = Workspace.open(scope, asks_service=is_reconciled)
     failures = Failures()
-    campaigns: Sequence[Campaign] = failures.load(scope)
+    campaigns: Sequence[Campaign] = failures.load(scope, needs_audience=False)
     check(failures.total)
     check_columns(campaigns, options)
     code = 0

@@ -439,3 +439,54 @@ def test_a_plain_text_that_only_a_lockfile_tells_of_holds_nobody(world: World) -
     (world.folder / ".runner/ledger.sqlite").unlink()
     assert world.plan("first")["ask"] == (1, 0, [])
     assert world.apply("first") == {"first": 1}
+
+
+def send_behind(world: World) -> list[str]:
+    """Send a survey, another one behind it to the same six people, and have two of them come to it."""
+    phones = [f"+1415555010{number}" for number in range(1, 7)]
+    for name, rule in (("first", ""), ("second", "queue"), ("third", "complete")):
+        rules = f"policy: {{open_session: {rule}}}\n" if rule else ""
+        world.write(name, ASK, phones=tuple(phones), rules=rules)
+    world.apply("first")
+    world.apply("second")
+    for phone in phones[:2]:
+        world.reply(phone, "Because", "Well")
+    return phones
+
+
+def read_people(world: World, name: str) -> dict[str, Any]:
+    """Return what a campaign's report says of people, once everything was read."""
+    for each in ("first", "second", "third"):
+        world.run("reconcile", f"campaigns/{each}.yaml")
+    people: dict[str, Any] = json.loads(world.run("report", "--format", "json", f"campaigns/{name}.yaml"))[
+        "people"
+    ]
+    return people
+
+
+def test_who_waited_until_the_survey_was_ended_was_not_texted(world: World) -> None:
+    """An opt-out, or a later send, ends what waits: these people are apart, and have not opted out of it."""
+    phones = send_behind(world)
+    read_people(world, "second")
+    world.reply(phones[0], "Because")
+    world.reply(phones[5], "STOP")
+    world.apply("third")
+    people = read_people(world, "second")
+    assert (people["sent"], people["texted"], people["withdrawn"], people["uncertain"]) == (6, 2, 4, 0)
+    assert (people["answered"], people["response_rate"], people["opted_out"]) == (1, 0.5, 0)
+    assert people["dispositions"]["refusal"] == 0
+    assert people["dispositions"]["unknown_eligibility"] == 4
+    first = read_people(world, "first")
+    assert (first["texted"], first["opted_out"], first["withdrawn"]) == (6, 1, 0)
+
+
+def test_where_nobody_looked_it_is_not_known_who_was_texted(world: World) -> None:
+    """Of surveys that were never seen open behind one that ended in the same way, nothing is taken for granted."""
+    phones = send_behind(world)
+    world.reply(phones[0], "Because")
+    world.apply("third")
+    people = read_people(world, "second")
+    assert (people["texted"], people["withdrawn"], people["uncertain"]) == (2, 0, 4)
+    told = world.run("report", "campaigns/second.yaml")
+    assert "People of whom it is not known whether they were texted: 4." in told
+    assert read_people(world, "first")["texted"] == 6

@@ -8,12 +8,13 @@ import os
 import re
 import runpy
 import shutil
+import sqlite3
 import stat
 import subprocess
 import sys
 import threading
 from collections import Counter
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,15 +151,57 @@ def test_sources_may_write_a_column_each_in_its_way(folder: Path) -> None:
     assert {one["name"]: one["texted"] for one in column["groups"]} == {"Lyon": 12, "Nice": 2, "Paris": 11}
 
 
-def test_a_column_that_one_campaign_lacks_is_told_before_anything_is_written(folder: Path) -> None:
-    """Nothing is reconciled, and no report written, when one of several campaigns has no such column."""
-    (folder / "campaigns/other.yaml").write_text(OTHER, encoding="utf-8")
-    done = run("report", "--reconcile", *ALL, "--by", "city", "--out", "out", cwd=folder)
+def test_a_column_that_no_campaign_has_is_told_before_anything_is_written(folder: Path) -> None:
+    """Nothing is reconciled, and no report written, when no campaign has such a column."""
+    done = run("report", "--reconcile", *ALL, "--by", "town", "--out", "out", cwd=folder)
     assert (done.returncode, done.stdout) == (64, "")
-    assert done.stderr == (
-        "Error: --by city: the audience of other has no such column\n  its columns: none\n"
-    )
+    assert done.stderr.startswith("Error: --by town: the audience of pulse has no such column\n")
     assert not (folder / "out").exists()
+
+
+def test_a_campaign_without_a_column_is_left_out_and_the_others_are_written(folder: Path) -> None:
+    """Of several campaigns those that have the column get their reports; the others are told, with exit code 3."""
+    (folder / "campaigns/other.yaml").write_text(OTHER, encoding="utf-8")
+    done = run("report", "--format", "json", "--by", "city", "--out", "out", cwd=folder)
+    assert done.returncode == 3
+    assert "--by city: the audience of other has no such column" in done.stderr
+    assert list(read_files(folder / "out")) == ["pulse.json"]
+
+
+def test_a_report_needs_no_audience(folder: Path) -> None:
+    """Privacy rules delete files of people: a report is as before, and says what cannot be made without them."""
+    before = report_json(folder)
+    (folder / "campaigns/audience/others.csv").write_text("mobile\n", encoding="utf-8")
+    (folder / "campaigns/audience/people.csv").unlink()
+    done = run("report", "--format", "json", cwd=folder)
+    assert (done.returncode, json.loads(done.stdout)) == (0, before)
+    assert "warning: there is no file audience/people.csv [csv-not-found]" in done.stderr
+    assert "others.csv" not in done.stderr
+    missing = "needs the audience of pulse, and there is no file campaigns/audience/people.csv"
+    for options, what in (
+        (["--by", "city"], "--by city"),
+        (["--format", "answers.csv", "--out", "out"], "`export_columns`"),
+    ):
+        refused = run("report", *options, cwd=folder)
+        assert refused.returncode in (1, 64)
+        assert f"Error: {what} {missing}" in refused.stderr
+    refused = run("report", "--comments", cwd=folder)
+    assert (refused.returncode, refused.stdout) == (1, "")
+
+
+def test_groups_say_that_they_are_not_known(folder: Path) -> None:
+    """As long as some answers are unread, a column that was asked for has a sentence, and no empty list alone."""
+    with closing(sqlite3.connect(folder / ".runner/ledger.sqlite")) as connection, connection:
+        connection.execute("UPDATE launch_stats SET reconciled_at = NULL")
+    assert (
+        "By city: not known until all answers were read." in run("report", "--by", "city", cwd=folder).stdout
+    )
+    found = report_json(folder, "--by", "city")
+    assert (found["groups"], found["unknown_groups"]) == ([], ["city"])
+    run("report", "--format", "answers.csv", "--out", "out", cwd=folder)
+    with (folder / "out/pulse.answers.csv").open(encoding="utf-8-sig") as file:
+        rows = list(csv.DictReader(file))
+    assert {(one["sent"], one["answered"], one["opted_out"]) for one in rows} == {("true", "true", "")}
 
 
 @pytest.mark.parametrize("column", ["mobile", "Mobile"])

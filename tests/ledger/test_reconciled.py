@@ -12,6 +12,7 @@ from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import LaunchStats, StoredResult, StoredSession
 from runner.ledger.people.opt_outs import add_replies
 from runner.ledger.report_model import PartialCount
+from runner.ledger.results.contacts import iterate_contacts, read_contact_mark
 from runner.ledger.results.reconciled import (
     read_totals,
     store_results,
@@ -20,9 +21,7 @@ from runner.ledger.results.reconciled import (
 )
 from runner.ledger.results.result_feed import iterate_feed, read_version
 from runner.ledger.results.sendings import (
-    iterate_contacts,
     iterate_opt_out_replies,
-    read_contact_mark,
 )
 from runner.ledger.tables import launch_stats
 from runner.ledger.target_key import enter_key
@@ -166,6 +165,43 @@ def test_recipients_come_with_their_sessions_as_they_stand(
     )
     (unsent,) = (row for row in found.values() if row.is_sent == "0")
     assert (found[r].is_listed, unsent.is_listed) == ("0", "0")
+
+
+def test_how_the_session_before_ended_tells_whether_one_had_begun(
+    ledger: Ledger, deliver: Callable[..., list[int]], make_record: Callable[..., LaunchRecord]
+) -> None:
+    """One that ended like the one before it had no text if it was seen queued; else that is not known."""
+    first, second = deliver(
+        make_record("a", *range(101, 106)), make_record("b", *range(101, 106), message="nudge")
+    )
+    with ledger.writing() as connection:
+        for launch_id in (first, second):
+            connection.execute(insert(launch_stats).values(launch_id=launch_id, reconciled_at="2026"))
+    with ledger.reading() as connection:
+        people = sorted({row.participant for row in iterate_contacts(connection, 1)})
+    ends = [
+        ("stopped", "stopped"),
+        ("stopped", "stopped"),
+        ("", "stopped"),
+        ("replaced", "stopped"),
+        ("", ""),
+    ]
+    queued = [StoredSession(second, people[0], "QUEUED", stopped=False)]
+    ended = [
+        StoredSession(
+            launch_id, person, "COMPLETE", stopped=one[place] == "stopped", replaced=one[place] == "replaced"
+        )
+        for person, one in zip(people, ends, strict=True)
+        for place, launch_id in enumerate((first, second))
+    ]
+    with ledger.writing() as connection:
+        store_sessions(connection, queued)
+        store_sessions(connection, ended)
+    with ledger.reading() as connection:
+        rows = list(iterate_contacts(connection, 1))
+    told = {row.participant: row.was_texted for row in rows if row.message == "nudge"}
+    assert [told[person] for person in people] == ["0", "", "1", "1", "1"]
+    assert {row.was_texted for row in rows if row.message == "ask"} == {"1"}
 
 
 def test_the_mark_of_recipients_changes_with_them(

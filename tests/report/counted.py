@@ -61,9 +61,11 @@ def report_rows(
 def make_contact(participant: str, status: str = "COMPLETE", *ends: str, **changes: str) -> ContactRow:
     """Return a recipient as the ledger feeds it; `ends` are flags of the session: `stopped` and others."""
     flags = dict.fromkeys(("is_sent", "is_read", "is_listed", *ends), "1")
+    was_texted = "0" if status == "QUEUED" or "blocked" in ends else "1"
     return ContactRow(
         **{**dict.fromkeys(ContactRow._fields, "0"), "message": "ask", "participant": participant, "arm": "",
-           "began": "2026-11-20T09:00:00", "status": status, **flags, **changes}
+           "began": "2026-11-20T09:00:00", "status": status, "was_texted": was_texted, **flags,
+           **changes}
     )  # fmt: skip
 
 

@@ -370,3 +370,18 @@ def test_a_question_of_several_messages_is_asked_of_whom_all_of_them_know(
     facts = build_facts((SURVEY, totals), again)
     report = report_rows(facts, [make_row("p", "first", "Yes")], contacts=contacts)
     assert (report.questions[0].question.asked, report.questions[0].question.answers) == (asked, 1)
+
+
+def test_of_sends_whose_outcome_is_not_known_no_figure_is_zero() -> None:
+    """As long as no launch is known to have been accepted, nothing is known of people, and figures may change."""
+    contacts = [make_contact("lost", "", is_sent="0", is_read="0", is_listed="0", was_texted="")]
+    report = report_rows(build_facts((SURVEY, MessageTotals("ask", unresolved=1))), (), contacts=contacts)
+    people, (message,) = report.people, report.messages
+    assert (people.recipients, people.unresolved, people.is_interim) == (1, 1, True)
+    assert {people.texted, people.answered, people.completed, people.opted_out, people.open} == {None}
+    assert (people.rates, people.dispositions) == (None, None)
+    assert {message.texted, message.participants_answered, message.results, message.opt_outs} == {None}
+    partly = [*contacts, make_contact("p", "COMPLETE")]
+    totals = replace(TOTALS, sent=1, complete=1, unresolved=1)
+    people = report_rows(build_facts((SURVEY, totals)), (), contacts=partly).people
+    assert (people.texted, people.answered, people.is_interim) == (1, 0, True)

@@ -98,7 +98,8 @@ def find_opted_out(one: Message) -> set[str]:
 def recount_people(people: People, campaign: dict[str, Any], audiences: list[Figures]) -> Figures:
     held = campaign.get("variants", {}).get("holdout")
     names = (
-        "queued", "blocked", "texted", "answered", "response_rate", "response_rate_interval", "replaced",
+        "queued", "blocked", "withdrawn", "uncertain", "texted", "answered", "response_rate",
+        "response_rate_interval", "replaced",
         "response_rate_without_replaced", "completed",
         "completion_rate", "opted_out", "open", "dispositions", "rates",
     )  # fmt: skip
@@ -108,9 +109,9 @@ def recount_people(people: People, campaign: dict[str, Any], audiences: list[Fig
         "sent": len(people.sent),
         "unresolved": len(people.unresolved),
         "control_group": max((one["control_group"] for one in audiences), default=None) if held else None,
-        "is_interim": bool(people.open) or not people.is_read,
+        "is_interim": bool(people.open or people.unresolved) or not people.is_read,
     }
-    if not people.is_read:
+    if not people.is_read or (people.unresolved and not people.sent):
         return found
     outcomes = Counter(people.outcomes.values())
     kinds = (
@@ -121,6 +122,9 @@ def recount_people(people: People, campaign: dict[str, Any], audiences: list[Fig
     return found | {
         "queued": len(people.queued),
         "blocked": len(people.blocked),
+        # Nobody's text waits behind a survey that is ended with it: see `LivedService.live`.
+        "withdrawn": 0,
+        "uncertain": 0,
         "texted": texted,
         "answered": answered,
         "response_rate": _divide(answered, texted),

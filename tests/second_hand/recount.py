@@ -57,6 +57,7 @@ def recount(situation: Situation, campaign: dict[str, Any]) -> Figures:
         "series": None,
         "questions": [_pool(everybody, recounted, *pair) for pair in list_asked(everybody)],
         "groups": break_down(everybody, situation, main),
+        "unknown_groups": [] if people["texted"] is not None else ["city"],
         "experiment": compare_arms(everybody, campaign, situation, main),
         "comments": quote_people(everybody, main, situation.groups)
         | {"is_audience_changed": campaign["name"] in situation.changed},

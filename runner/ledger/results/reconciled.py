@@ -6,7 +6,7 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, Insert, and_, delete, exists, func, or_, select, update
+from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_, select, update
 
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into, insert_or_update
@@ -62,7 +62,8 @@ def _clean_value(value: object) -> object:
 def store_sessions(connection: Connection, rows: Sequence[StoredSession]) -> None:
     """Store the states of sessions; unchanged rows stay untouched."""
     if rows:
-        _STORE_SESSIONS.insert(connection, [row._replace(status=clean(row.status)) for row in rows])
+        cleaned = (row._replace(status=clean(row.status)) for row in rows)
+        _STORE_SESSIONS.insert(connection, [(*row, row.progress) for row in cleaned])
 
 
 def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
@@ -176,8 +177,10 @@ def _compose_sessions(connection: Connection) -> Insert:
     statement = insert_into(connection, sessions)
     new = {name: statement.excluded[name] for name in ("status", "stopped", "blocked", "replaced")}
     differs = or_(*(sessions.c[name] != value for name, value in new.items()))
+    told, known = statement.excluded.progress, sessions.c.progress
+    furthest = case((told > known, told), else_=known)
     return statement.on_conflict_do_update(
-        index_elements=["launch_id", "participant"], set_=new, where=differs
+        index_elements=["launch_id", "participant"], set_={**new, "progress": furthest}, where=differs
     )
 
 

@@ -10,19 +10,15 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, and_, case, func, select
 
 from runner.ledger.database import insert_or_update, read_info, write_info
-from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
-from runner.ledger.report_model import AudienceRow, ContactRow, OptOutReply, ServicePlan
-from runner.ledger.results.result_feed import RESULTS_EDITION
+from runner.ledger.report_model import AudienceRow, OptOutReply, ServicePlan
 from runner.ledger.tables import (
     audiences,
     campaigns,
-    deliveries,
     label_message,
     launch_stats,
     launches,
     opt_outs,
     results,
-    sessions,
 )
 
 if TYPE_CHECKING:
@@ -118,51 +114,6 @@ def note_behind(connection: Connection, campaign_id: int, *, is_behind: bool) ->
 def is_behind(connection: Connection, campaign_id: int) -> bool:
     """Return whether the ledger may lack launches of a campaign, as `note_behind` has recorded."""
     return bool(read_info(connection, f"behind/{campaign_id}"))
-
-
-def read_contact_mark(connection: Connection, campaign_id: int) -> str:
-    """Return a text that differs if what `iterate_contacts` yields does, unless people were forgotten."""
-    read = func.coalesce(launch_stats.c.reconciled_at, ""), func.coalesce(launches.c.outcome_at, "")
-    query = (
-        select(launches.c.state, func.count(), func.sum(launches.c.recipients), *map(func.max, read))
-        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .where(launches.c.campaign_id == campaign_id)
-        .group_by(launches.c.state)
-        .order_by(launches.c.state)
-    )
-    edition = read_info(connection, RESULTS_EDITION)
-    return json.dumps([edition, *(list(map(str, row)) for row in connection.execute(query))])
-
-
-def iterate_contacts(connection: Connection, campaign_id: int) -> Iterator[ContactRow]:
-    """Yield everybody in each launch that has reached people, or may have, unordered."""
-    flags = (launch_stats.c.reconciled_at.is_not(None), sessions.c.status.is_not(None))
-    ends = (sessions.c.stopped, sessions.c.blocked, sessions.c.replaced)
-    query = (
-        select(
-            launches.c.message,
-            deliveries.c.fingerprint,
-            func.coalesce(launches.c.arm, ""),
-            func.coalesce(BEGAN, ""),
-            func.coalesce(sessions.c.status, ""),
-            *(case((flag, "1"), else_="0") for flag in (launches.c.state == "sent", *flags, *ends)),
-        )
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .outerjoin(
-            sessions,
-            and_(
-                sessions.c.launch_id == deliveries.c.launch_id,
-                sessions.c.participant == deliveries.c.fingerprint,
-            ),
-        )
-        .where(
-            launches.c.campaign_id == campaign_id,
-            launches.c.state.in_(("sent", *OPEN, UNEXPLAINED)),
-            deliveries.c.released.is_(False),
-        )
-    )
-    yield from map(ContactRow._make, connection.execute(query.execution_options(yield_per=_PORTION)))
 
 
 def count_results(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _LOCK = "lock"
-_COPY = "results-10.duckdb"
+_COPY = "results-11.duckdb"
 """The copy's file; its number is the version of the columns: a copy of another one is rebuilt."""
 _VERSION = "copy.version (edition VARCHAR, revision BIGINT, mark VARCHAR)"
 _CONTACT_MARK = "copy.contact_mark (mark VARCHAR)"
@@ -181,7 +181,8 @@ def derive_contacts(select: str) -> str:
     flags = "is_sent", "is_read", "is_listed", "stopped", "blocked", "replaced"
     read = ", ".join(f"{flag} = '1' AS {flag}" for flag in flags)
     return f"""
-        SELECT * EXCLUDE (began) REPLACE ({read}), {number_person("participant")} AS person,
+        SELECT * EXCLUDE (began) REPLACE ({read}, nullif(was_texted, '') = '1' AS was_texted),
+          {number_person("participant")} AS person,
           {read_time("began")} AS began_us
         FROM ({select})"""
 

@@ -47,9 +47,19 @@ _SESSION = (
     "CASE WHEN p.is_open THEN 'open' WHEN p.disposition = 'unknown_eligibility' THEN 'not_known' "
     "WHEN p.disposition IS NOT NULL THEN 'ended' END"
 )
+# Nobody texted the control group, and so nothing came back.
+_SENT = "CASE WHEN p.is_control THEN false WHEN p.state <> 'unresolved' THEN p.is_sent END"
+_TEXTED = (
+    "CASE WHEN p.is_control OR p.state IN ('queued', 'blocked', 'withdrawn') THEN false "
+    "WHEN p.state = 'texted' THEN true END"
+)
+_ANSWERED = "CASE WHEN p.has_answered THEN true WHEN p.is_control OR p.is_read THEN false END"
+_OPTED_OUT = "CASE WHEN p.has_opted_out THEN true WHEN p.is_control OR p.is_read THEN false END"
+_IF_KNOWN = "blank where that is not known"
 _STATE_MEANING = (
     "`texted`, `queued` (all texts wait for an earlier survey to end), `blocked` (an earlier opt-out kept "
-    "them back), `unresolved` (it is not known whether a text was sent); blank for others"
+    "them back), `withdrawn` (all waited until their surveys were ended), `uncertain` (it is not known "
+    "whether a text left the service), `unresolved` (it is not known whether it was sent); blank for others"
 )
 _DISPOSITION_MEANING = (
     "the final disposition (AAPOR): `complete`, `partial` (answered, not to the end), `refusal`, "
@@ -68,15 +78,17 @@ _ANSWERS = (
     FileColumn("language", "text", "nullif(m.language, '')", "the audience's `language`, `lang` or `locale`"),
     _ARM,
     FileColumn("control_group", "boolean", "p.is_control", "whether the person is drawn to get nothing, now"),
-    FileColumn("sent", "boolean", "p.is_sent", "whether the service accepted a text for the person"),
+    FileColumn("sent", "boolean", _SENT, f"whether the service accepted a text for the person; {_IF_KNOWN}"),
     FileColumn("sent_at", "time", "p.began_us", "when the first was sent"),
-    FileColumn("texted", "boolean", "p.state = 'texted'", "whether a text came: response rates are of these"),
+    FileColumn("texted", "boolean", _TEXTED, f"whether a text came: rates are of these; {_IF_KNOWN}"),
     FileColumn("state", "text", "p.state", _STATE_MEANING),
     FileColumn("session", "text", _SESSION, "`open` if a survey may be answered, `ended`, or `not_known`"),
     FileColumn("disposition", "text", "p.disposition", _DISPOSITION_MEANING),
-    FileColumn("answered", "boolean", "p.has_answered", "whether there is an answer; opting out is none"),
     FileColumn(
-        "opted_out", "boolean", "p.has_opted_out", "whether the person did, by text or at the carrier"
+        "answered", "boolean", _ANSWERED, f"whether there is an answer; opting out is none; {_IF_KNOWN}"
+    ),
+    FileColumn(
+        "opted_out", "boolean", _OPTED_OUT, f"whether the person did, by text or at the carrier; {_IF_KNOWN}"
     ),
     FileColumn("first_answered_at", "time", "p.first_us", "when the first answer came"),
 )
@@ -89,7 +101,12 @@ _LONG = (
     *_PARTICIPANT,
     _MESSAGE,
     _ARM,
-    FileColumn("sent", "boolean", "p.is_sent", "whether the service accepted it for the person"),
+    FileColumn(
+        "sent",
+        "boolean",
+        "if(p.is_sent OR NOT p.is_contact, p.is_sent, NULL)",
+        f"whether the service accepted it for the person; {_IF_KNOWN}",
+    ),
     FileColumn("sent_at", "time", "p.began_us", "when it was sent"),
     _TAG,
     _VALUE,
@@ -155,10 +172,7 @@ def list_columns(
     hidden = {"" if content.has_phones else "phone", "" if content.has_words else "words"} - {""}
     found = [one for one in found if one.role not in hidden]
     names = distinguish(one.name for one in found)
-    # What is not known to be so of a person, as of one in the control group, is not so.
-    cells = (f"coalesce({one.cell}, false)" if one.kind == "boolean" else one.cell for one in found)
-    named = zip(found, names, cells, strict=True)
-    return [replace(one, name=name, cell=cell) for one, name, cell in named]
+    return [replace(one, name=name) for one, name in zip(found, names, strict=True)]
 
 
 def _list_question(number: int, question: KeptQuestion) -> Iterator[FileColumn]:

@@ -119,7 +119,12 @@ def _write_coming(report: CampaignReport) -> str:
 
 
 def _show_campaign(report: CampaignReport) -> Iterator[Block]:
+    unknown = [
+        Sentence(f"By {one}: not known until all answers were read.", "notice")
+        for one in report.unknown_groups
+    ]
     if not report.launches:
+        yield from unknown
         return
     main = find_main_question(report)
     yield Tiles(list(_list_tiles(report)))
@@ -135,6 +140,7 @@ def _show_campaign(report: CampaignReport) -> Iterator[Block]:
         title = "The other questions" if main else "The questions"
         yield Section(title, [Beside(list(map(show_question, others)))])
     yield from map(show_groups, report.groups)
+    yield from unknown
     if report.experiment is not None:
         yield show_experiment(report.experiment, report.score.measure if report.score else "mean")
     yield from show_comments(report)

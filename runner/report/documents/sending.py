@@ -94,6 +94,8 @@ def _list_held(people: PeopleReport) -> Iterator[tuple[int, str]]:
     held = {
         "still wait at the service for an earlier survey to end": people.queued,
         "had opted out before the text left": people.blocked,
+        "had waited when their surveys were ended, so that no text left": people.withdrawn,
+        "may have been texted or not": people.uncertain,
         "are of unknown outcome": people.unresolved,
     }
     yield from ((count, what) for what, count in held.items() if count)

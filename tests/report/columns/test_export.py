@@ -169,9 +169,9 @@ def test_answers_are_a_row_a_person(tmp_path: Path) -> None:
     first = f"{DAY}T10:00:00.000000Z"
     assert read_csv(export(tmp_path, ROWS, ASK)) == [
         [*PERSON, *ANSWERS],
-        [P1, "", "", "false", "false", "", "false", "", "ended", "partial", "true", "false", early,
+        [P1, "", "", "false", "", "", "", "", "ended", "partial", "true", "false", early,
          "", "", "", "-7.5", early, ""],
-        [P2, "", "", "false", "false", "", "false", "", "ended", "complete", "true", "false", first,
+        [P2, "", "", "false", "", "", "", "", "ended", "complete", "true", "false", first,
          "2", "'=Blue", late, "", "", f"{DAY}T10:06:00.000000Z"],
     ]  # fmt: skip
 
@@ -188,12 +188,19 @@ def test_everybody_who_was_sent_to_has_a_row_with_what_became_of_them(tmp_path: 
         make_contact("open", "ACTIVE"),
         make_contact("queued", "QUEUED"),
         make_contact("blocked", "COMPLETE", "stopped", "blocked"),
+        make_contact("withdrawn", "COMPLETE", "stopped", was_texted="0"),
+        make_contact("uncertain", "COMPLETE", "replaced", was_texted=""),
+        make_contact("unread", "", is_read="0", is_listed="0", was_texted=""),
         make_contact("lost", "", is_sent="0", is_listed="0"),
         make_contact("texted", message="notice"),
     ]
     refusing = [("ask", "wrote stop", "1")]
     found = read_rows(export(tmp_path, ROWS, ASK, TEXT, contacts=contacts, refusing=refusing))
     names = ("state", "session", "disposition", "opted_out")
+    for person in ("unread", "lost"):
+        assert [found[mask(person)][name] for name in ("texted", "answered", "opted_out")] == ["", "", ""]
+    assert (found[mask("unread")]["sent"], found[mask("lost")]["sent"]) == ("true", "")
+    assert (found[mask("withdrawn")]["texted"], found[mask("uncertain")]["texted"]) == ("false", "")
     assert {
         one.participant: tuple(found[mask(one.participant)][name] for name in names) for one in contacts
     } == {
@@ -206,7 +213,10 @@ def test_everybody_who_was_sent_to_has_a_row_with_what_became_of_them(tmp_path: 
         "open": ("texted", "open", "unknown_eligibility", "false"),
         "queued": ("queued", "open", "unknown_eligibility", "false"),
         "blocked": ("blocked", "ended", "refusal", "false"),
-        "lost": ("unresolved", "not_known", "unknown_eligibility", "false"),
+        "withdrawn": ("withdrawn", "not_known", "unknown_eligibility", "false"),
+        "uncertain": ("uncertain", "not_known", "unknown_eligibility", "false"),
+        "unread": ("uncertain", "not_known", "unknown_eligibility", ""),
+        "lost": ("unresolved", "not_known", "unknown_eligibility", ""),
         "texted": ("texted", "", "", "false"),
     }
     assert found[P2]["sent_at"] == f"{DAY}T09:00:00.000000Z"
@@ -224,8 +234,8 @@ def test_the_control_group_has_rows(tmp_path: Path) -> None:
     found = read_rows(export(tmp_path, ROWS, ASK, members=members, columns=("City",)))
     names = ("control_group", "sent", "disposition", "language", "City")
     assert {person: tuple(row[name] for name in names) for person, row in found.items()} == {
-        P1: ("false", "false", "partial", "de", "Köln"),
-        P2: ("false", "false", "complete", "", "'=gold"),
+        P1: ("false", "", "partial", "de", "Köln"),
+        P2: ("false", "", "complete", "", "'=gold"),
         mask("p8"): ("true", "false", "", "", "Bonn"),
     }
 
