@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _HALF = 0.5000001e-4
 """How far a figure may be from one that is rounded to four places."""
+_FLOATING = 1e-9
+"""How far the arithmetic of two hands may lead apart, as a part of a figure."""
 _SIGNIFICANT = 5.000001e-4
 """How far a p-value or an error of four significant figures may be from what it was, as a part of it."""
 
@@ -104,7 +106,7 @@ def _allow(found: float, expected: float, path: str) -> float:
     """Return how far a number may be from what was counted again: counts are exact, rates are rounded."""
     if path.endswith(("p_value", "standard_error")):
         return _SIGNIFICANT * abs(expected)
-    return 0.0 if isinstance(found, int) and expected.is_integer() else _HALF
+    return 0.0 if isinstance(found, int) and expected.is_integer() else _HALF + _FLOATING * abs(expected)
 
 
 def _list_leaves(root: Schema, schema: Schema, path: str, within: tuple[str, ...]) -> Iterator[str]:

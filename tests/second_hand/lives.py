@@ -79,16 +79,6 @@ class Conversation:
     again: int = 0
     lost: int = 0
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether an earlier opt-out did not keep it from beginning."""
-        return self.sub_status != "BLOCKED"
-
-    @property
-    def has_run_out(self) -> bool:
-        """Whether it ended by itself."""
-        return self.status == "COMPLETE" and self.sub_status in (None, "EXPIRED")
-
 
 @dataclass(slots=True)
 class Reply:
@@ -201,20 +191,11 @@ class LivedService(ReferenceService):
     def live(self, run: int) -> None:
         """Have everybody who was texted by a run do something, or nothing."""
         with self.store.lock:
-            # Whoever has other surveys that may come before: in another run, or of unknown outcome.
-            unclear = {phone for one in self.facts.sendings if one.state != "sent" for phone in one.phones}
-            before = {one.phone: one for one in self.facts.conversations.values() if one.has_begun}
-            for sending, launch in sorted(self._list_sent(run), key=lambda pair: pair[1].sent.at):
+            for sending, launch in self._list_sent(run):
                 for session in launch.sessions:
                     life = Conversation(sending.guid, session.participant.phone)
                     self.facts.conversations[sending.guid, life.phone] = life
-                    # What ends all open surveys of a person ends the one before, too, if that is open.
-                    is_alone = life.phone not in unclear and (
-                        life.phone not in before or before[life.phone].has_run_out
-                    )
-                    _Life(self._random, self, launch, session, life, is_alone).live()
-                    if life.has_begun:
-                        before[life.phone] = life
+                    _Life(self._random, self, launch, session, life).live()
                     session.status, session.sub_status = life.status, life.sub_status
                     session.created = launch.sent.at
                 lives = [self.facts.conversations[sending.guid, phone] for phone in sending.phones]
@@ -318,7 +299,6 @@ class _Life:
     launch: Launch
     session: Session
     life: Conversation
-    is_alone: bool
 
     def live(self) -> None:
         life, definition = self.life, self.launch.sent.definition
@@ -338,7 +318,7 @@ class _Life:
         for place, question in enumerate(self.launch.asked):
             life.renders += 1
             if ends or (place and self.random.random() < 0.12):
-                self._stay_away()
+                self._stay_away(has_replied=place > 0)
                 return
             if question.get("responses") and self.random.random() < 0.08:
                 times = self.random.choice((1, 1, 3))
@@ -353,10 +333,13 @@ class _Life:
                 life.status = "COMPLETE"
                 return
 
-    def _stay_away(self) -> None:
-        """Answer no more: the conversation stays open, expires, or ends by an opt-out that is no result."""
+    def _stay_away(self, *, has_replied: bool) -> None:
+        """Answer no more: the conversation stays open, expires, or is ended by something else.
+
+        Without a reply, nobody could tell whether what was ended had begun.
+        """
         ending = self.random.random()
-        if ending < 0.3 or (ending < 0.5 and not self.is_alone):
+        if ending < 0.3 or (ending < 0.5 and not has_replied):
             self.life.status, self.life.sub_status = "COMPLETE", "EXPIRED"
         elif ending < 0.4:
             self.life.status, self.life.sub_status = "COMPLETE", "REPLACED"
