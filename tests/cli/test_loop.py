@@ -174,7 +174,7 @@ def test_the_demo_runs_on_the_sandbox_alone(run_process: Run, tmp_path: Path) ->
     assert report["messages"][0]["sent"] > 1000
     # The picture in the README is of this report.
     answers = report["messages"][0]["participants_answered"]
-    assert f"\n- Answered: {answers}; people, " in demo.stdout
+    assert f"\n- Answered: {answers} people, " in demo.stdout
     assert f"the Net Promoter Score of {answers} answers](.github/report.png)" in README.read_text(
         encoding="utf-8"
     )

@@ -194,9 +194,9 @@ def test_a_launch_that_came_later_leaves_the_rest_as_it_was(pulse: Pulse) -> Non
     assert report["days"] == []
     text = pulse.run("report").stdout
     assert "How many answered is not known: not all answers were read yet.\n" in text
-    assert "- ask: participants answered not known: 1 in 2 of 3 launches.\n" in text
-    assert "- ask: complete not known: 1 in 2 of 3 launches.\n" in text
-    assert text.endswith(" (UTC), 2 of 3 launches.\n")
+    assert "ask: people who answered: 1 so far, as not all texts are accounted for yet.\n" in text
+    assert "ask: surveys that have ended: 1 so far, as not all texts are accounted for yet.\n" in text
+    assert text.endswith(" (UTC), with the answers to 2 of 3 batches of texts.\n")
     assert (pulse.read_csv("sessions.complete"), pulse.read_csv("partly_known.count", "complete")) == (
         "",
         "1",
