@@ -86,7 +86,7 @@ class Engine:
         rows: Iterable[tuple[object, ...]],
         derive: Callable[[str], str] = str,
     ) -> None:
-        """Make a table of rows, as text, temporary unless it names a database.
+        """Make a table of rows, as text, with null for None, temporary unless it names a database.
 
         `derive` returns the table's statement, given one that selects the rows.
 
@@ -152,13 +152,14 @@ class Engine:
 
 
 def _write_lines(rows: Iterable[tuple[object, ...]], columns: int) -> Iterator[str]:
-    """Yield rows as lines of CSV with all cells quoted, in half the time that the module `csv` takes."""
+    """Yield rows as lines of CSV in half the time that the module `csv` takes: all cells but nulls quoted."""
     line = ",".join(['"%s"'] * columns) + "\n"
     marks = line.count('"')
     for row in rows:
         written = line % row
-        if written.count('"') != marks:
-            written = line % tuple(str(cell).replace('"', '""') for cell in row)
+        if written.count('"') != marks or '"None"' in written:
+            cells = ("" if cell is None else '"' + str(cell).replace('"', '""') + '"' for cell in row)
+            written = ",".join(cells) + "\n"
         yield written
 
 

@@ -243,6 +243,7 @@ ODD_TEXTS = (
     "\x01\x1b[31m\x7f",
     "#comment",
     "NULL",
+    "None",
     "é" * 40_000,
     '"' * 40_000,
     "😀" * 40_000,
@@ -259,6 +260,14 @@ def test_any_text_survives(folder: Path) -> None:
         )
     )
     assert feed.refresh(folder) == feed.rows
+
+
+def test_none_is_null_and_no_text(tmp_path: Path) -> None:
+    """What is not known is not taken for the word `None`, which somebody may have written."""
+    rows = [("None", None, '"None"'), (None, "", "NULL"), ("None", "None", "None")]
+    with Engine(tmp_path) as engine:
+        engine.load("loaded", ("a", "b", "c"), rows)
+        assert set(engine.rows("FROM loaded")) == set(rows)
 
 
 def test_no_two_participants_have_the_same_number(folder: Path) -> None:
