@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _LOCK = "lock"
-_COPY = "results-11.duckdb"
+_COPY = "results-12.duckdb"
 """The copy's file; its number is the version of the columns: a copy of another one is rebuilt."""
 _VERSION = "copy.version (edition VARCHAR, revision BIGINT, mark VARCHAR)"
 _CONTACT_MARK = "copy.contact_mark (mark VARCHAR)"
@@ -36,6 +36,17 @@ _UPDATE = """
 DELETE FROM copy.results WHERE (launch_id, result_guid) IN (SELECT (launch_id, result_guid) FROM fresh);
 INSERT INTO copy.results FROM fresh;
 """
+# Few results share a person and a moment. Numbers are compared in half the time of guids, hashes take less
+# memory than what they stand for.
+_NUMBER_MOMENTS = """
+UPDATE copy.results AS r SET nth = found.nth FROM (
+  SELECT rowid AS number,
+    row_number() OVER (PARTITION BY person, created_us ORDER BY result_guid, launch_id) AS nth
+  FROM copy.results WHERE hash(person, created_us) IN (
+    SELECT hash(person, created_us) FROM copy.results {among} GROUP BY ALL HAVING count(*) > 1)
+) found WHERE r.rowid = found.number;
+"""
+_AMONG_FRESH = "WHERE person IN (SELECT person FROM fresh)"
 # Numbers of rows: guids would be compared as texts by each statement that reads results.
 _REFUSED = """
 CREATE OR REPLACE TEMP TABLE refused AS SELECT r.rowid AS number FROM copy.results r
@@ -100,8 +111,9 @@ class ResultColumns:
             now = ", ".join(
                 (quote(version.edition), str(version.revision), quote(find_mark(version.revision)))
             )
+            update, among = ("", "") if held < 0 else (_UPDATE, _AMONG_FRESH)
             engine.run(
-                f"BEGIN; {'' if held < 0 else _UPDATE} DELETE FROM copy.version; "
+                f"BEGIN; {update} {_NUMBER_MOMENTS.format(among=among)} DELETE FROM copy.version; "
                 f"INSERT INTO copy.version VALUES ({now}); COMMIT"
             )
         if engine.rows("SELECT mark FROM copy.contact_mark") != [(contact_mark,)]:
@@ -158,7 +170,7 @@ def derive_columns(select: str) -> str:
 
     Times are microseconds since 1970. `folded` is a response as the readers of answers compare it, `is_index`
     and `is_number` say whether they may take an answer for the index of a response, or a response for a
-    number. `tie` orders results of one microsecond: the first eight bytes of their guids.
+    number. `nth` numbers a person's results of one microsecond by their guids, once all are copied.
     """
     return f"""
         SELECT * REPLACE (
@@ -167,7 +179,7 @@ def derive_columns(select: str) -> str:
           {number_person("participant")} AS person,
           {read_time("started")} AS started_us,
           coalesce({read_time("created")}, 0) AS created_us,
-          ('0x' || rpad(left(hex(result_guid), 16), 16, '0'))::UBIGINT AS tie,
+          0::UINTEGER AS nth,
           {fold_column("response")} AS folded,
           regexp_full_match(answer, '{_BLANK}*[1-9][0-9]{{0,2}}{_BLANK}*') AS is_index,
           regexp_full_match(response, '{_BLANK}*(?:{_PLAIN}|{_GROUPED}){_BLANK}*')

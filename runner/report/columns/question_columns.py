@@ -42,11 +42,11 @@ SELECT r.*, asked.place, asked.kind FROM named r
 LEFT JOIN asked ON asked.arm = r.arm AND asked.question_tag = r.question_tag WHERE r.message = {};
 CREATE OR REPLACE TEMP VIEW answers AS SELECT * FROM replies WHERE NOT refuses;
 """
-# Answers that are not kept, and unknown ones that are too rare, share the reading of
-# answers in own words. The rank of an answer has its time in the upper half, and its tie in the lower one.
+# Answers that are not kept, and unknown ones that are too rare, share the reading of answers in own words. Of
+# one person, the answer with the highest rank is the latest: by time, then by guid.
 _READ_REPLIES = f"""
 CREATE OR REPLACE TEMP VIEW read_replies AS
-SELECT replies.*, created_us::HUGEINT * 18446744073709551616 + tie AS rank,
+SELECT replies.*, created_us::HUGEINT * 4294967296 + nth AS rank,
   coalesce(readings.reading, {OWN_WORDS_NUMBER}) AS reading
 FROM replies LEFT JOIN readings ON readings.arm = replies.arm AND readings.place = replies.place
   AND readings.answer = replies.answer AND readings.response = replies.response;

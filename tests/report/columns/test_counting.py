@@ -85,7 +85,7 @@ rows_of_two_messages = st.lists(
         started=st.sampled_from(("2026-11-20T09:59:59.5", "2026-11-20T10:00:00", "", "soon")),
         text=st.sampled_from(("Is it?", "Was it?")),
         created=st.sampled_from(TIMES),
-        guid=st.integers(0, 2**32 - 1).map(lambda number: f"{number:08x}-0000-4000"),
+        guid=st.integers(0, 2**32 - 1).map(lambda number: f"0a1b2c3d-{number:08x}"),
     ),
     max_size=40,
     unique_by=lambda row: row.result_guid,
@@ -263,14 +263,31 @@ def count_one(question: QuestionOutline, rows: Iterable[FeedRow]) -> Mapping[Ans
         (("", "a"), "second"),
         (("é", "z"), "first"),
         (("😀", "a"), "first"),
+        (("0a1b2c3d-1", "0a1b2c3d-2"), "second"),
+        (("0a1b2c3d-2", "0a1b2c3d-1"), "first"),
     ],
 )
-def test_answers_of_one_moment_are_ordered_by_guid(guids: tuple[str, str], latest: str) -> None:
-    """Whatever the service calls its results, of two at the same microsecond the one that sorts last counts."""
+@pytest.mark.parametrize("created", ["2026-11-20T10:00:00", ""])
+def test_answers_of_one_moment_are_ordered_by_guid(
+    tmp_path: Path, guids: tuple[str, str], latest: str, created: str
+) -> None:
+    """Of two answers of one moment, that with the largest guid counts, in whatever order they are copied."""
     question = QuestionOutline("q", "?", ("first", "second"))
-    rows = [make_row("p", "q", text, guid=guid) for guid, text in zip(guids, question.responses, strict=True)]
-    (reading,) = count_one(question, rows)
-    assert reading.label == latest
+    outline = outline_all(MessageOutline("ask", "tag", (question,)))
+    rows = [
+        make_row("p", "q", text, guid=guid, created=created)
+        for guid, text in zip(guids, question.responses, strict=True)
+    ]
+    feeds = [[rows], [rows[::-1]], [rows[:1], rows[1:]], [rows[1:], rows[:1]]]
+    for number, feed in enumerate(feeds):
+        copy = ResultColumns(tmp_path / str(number))
+        with copy.hold() as engine:
+            for revision, part in enumerate(feed, start=1):
+                version = ResultVersion("e", revision)
+                copy.refresh(engine, version, {revision - 1: part, -1: part}.__getitem__, lambda _: "")
+            load_refusing(engine, ())
+            (reading,) = count_campaign(engine, outline, {}).messages["ask"].questions["q"]
+        assert reading.label == latest
 
 
 @pytest.mark.parametrize(
