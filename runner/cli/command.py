@@ -117,7 +117,7 @@ SYNONYMS = {
 
 
 _CLOSE = 0.7
-"""How alike words must be: `review` is not `remove`."""
+"""The least likeness of a word to one that may be meant: `review` is not `remove`."""
 
 
 def find_meant(written: str, ctx: Context) -> str | None:

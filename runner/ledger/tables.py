@@ -93,6 +93,8 @@ launches = _table(
     Column("asks", Boolean, nullable=False, server_default=true()),
     # True if a session may be open: it asks something, and not all have ended, as last read.
     Column("is_open", Boolean, nullable=False, server_default=true()),
+    # True if it ended the open sessions of its recipients, as far as is known.
+    Column("ends_others", Boolean, nullable=False, server_default=false()),
     # Long texts come last: SQLite reads the columns before them without their pages.
     Column("detail", LedgerText),
     Column("definition", LedgerText),  # null for launches from a lockfile

@@ -73,7 +73,7 @@ class AskedApproval(Part, frozen=True):
 
 
 class CountedReason(Part, frozen=True):
-    """Why recipients are not texted now.
+    """A reason for which recipients are not texted now.
 
     Attributes:
         reason: why, in words.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from runner.service.model import Page, ResultRecord
 
 _HISTORY = timedelta(days=30)
-"""How far back results are read for opt-outs."""
+"""The time for which results are read for opt-outs."""
 _WHOLE_EVERY = timedelta(days=1)
 _OVERLAP = timedelta(hours=1)
 _PAGES_AGAIN = 5

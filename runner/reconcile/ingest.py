@@ -41,7 +41,7 @@ _KNOWN = 20_000
 _UNCERTAIN = "a result of the service does not tell whose answer it is, or which question it answers"
 
 Fate: TypeAlias = Literal["new", "held", "forgotten"]
-"""What became of a result: the ledger lacked it, had it, or does not keep it, as its author is forgotten."""
+"""The fate of a result: the ledger lacked it, had it, or does not keep it, as its author is forgotten."""
 
 
 class Owners:

@@ -17,6 +17,7 @@ import ipaddress
 import re
 import secrets
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 from urllib.parse import urlsplit
@@ -43,13 +44,14 @@ OLD_STATE_KEY = "RUNNER_OLD_STATE_KEY"
 
 _BYTES = 32
 _LENGTHS = (
-    (re.compile(r"[0-9]*"), 39),
-    (re.compile(r"[0-9a-fA-F]*"), 32),
-    (re.compile(r"[0-9a-z]*|[0-9A-Z]*"), 25),
-    (re.compile(r".*", re.DOTALL), 22),
+    (re.compile(r"[0-9]*"), 39, 6),
+    (re.compile(r"[0-9a-fA-F]*"), 32, 8),
+    (re.compile(r"[0-9a-z]*|[0-9A-Z]*"), 25, 8),
+    (re.compile(r".*", re.DOTALL), 22, 8),
 )
-"""Characters, and how many of them are as hard to guess as 128 random bits."""
-_DIFFERENT = 8
+"""Characters, how many of them are as hard to guess as 128 random bits, and how many of these differ."""
+_PAIRS = 14
+"""Different pairs of neighbours at least: what is repeated has fewer, and nothing random has."""
 SANDBOX = "sandbox"
 LIVE = "live"
 EMBEDDED = "the embedded sandbox"
@@ -79,8 +81,9 @@ def read_state_key(environment: Mapping[str, str], variable: str) -> str | None:
     if not value:
         return None
     _require_one_line(variable, value)
-    needed = next(length for allowed, length in _LENGTHS if allowed.fullmatch(value))
-    if len(value) >= needed and len(set(value)) >= _DIFFERENT and _is_text(value):
+    needed, different = next(limits for allowed, *limits in _LENGTHS if allowed.fullmatch(value))
+    is_long = len(value) >= needed and len(set(value)) >= different
+    if is_long and len(set(pairwise(value))) >= _PAIRS and _is_text(value):
         return value
     raise ConfigurationError(
         f"the key in {variable} can be guessed: it has less than 16 random bytes",

@@ -33,7 +33,7 @@ _SHORT = {"fname": "firstname", "lname": "lastname", "mname": "middlename"}
 _PARTS = re.compile(r"[^\W_]+")
 _CLOSE = 0.8
 _IN_TEXTS = re.compile(r"\[(?!\[)|<(?!<)|%(?!%)|#")
-"""What also stands in texts that have no placeholders: `[Acme] Your order`, `<24 h>`."""
+"""Marks that texts without placeholders have, too: `[Acme] Your order`, `<24 h>`."""
 _TAG = re.compile(r"\{[{%](.*?)[%}]\}", re.DOTALL)
 _CURLY = re.compile(r"[“”„‟‘’‚‛«»]")
 _BLANK_IN_NAME = re.compile(r"\s*([^\W\d]\w*(?: +\w+)+)\s*(?:\|.*)?", re.DOTALL)

@@ -139,7 +139,7 @@ def _is_same(answer: str, ending: str | None) -> bool:
 
 
 class CaseReason(Part, frozen=True):
-    """Why a conversation is shown.
+    """A reason for which a conversation is shown.
 
     Attributes:
         kind: the extreme.

@@ -44,6 +44,11 @@ class Items:
     items: Sequence[str | ListItem]
     title: str = ""
 
+    @property
+    def entries(self) -> list[ListItem]:
+        """The elements, of which plain texts have neither term nor parts."""
+        return [one if isinstance(one, ListItem) else ListItem(one) for one in self.items]
+
 
 @dataclass(frozen=True, slots=True)
 class Link:
@@ -217,6 +222,14 @@ class Section:
 
 
 Block = Sentence | Items | TableBlock | Code | Chart | Stack | Tiles | Beside | Section
+
+
+def is_empty(block: Block) -> bool:
+    """Return whether a block is a list or table without rows, which no document shows."""
+    match block:
+        case Items(items=shown) | TableBlock(rows=shown):
+            return not shown
+    return False
 
 
 def describe(drawn: Chart | Stack | Tiles) -> list[Block]:

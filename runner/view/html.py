@@ -22,12 +22,12 @@ from runner.view.blocks import (
     Items,
     Line,
     Link,
-    ListItem,
     Section,
     Sentence,
     Stack,
     TableBlock,
     Tiles,
+    is_empty,
 )
 from runner.view.charts import draw_spark
 from runner.view.markdown import write_markdown
@@ -36,7 +36,7 @@ from runner.wording import write_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from runner.view.blocks import Axis, Block, Cell, Column, Tile
+    from runner.view.blocks import Axis, Block, Cell, Column, ListItem, Tile
 
 _RANGE = re.compile(r"(?<=\d) (?=to [-−+]?\d)|(?<=\d to) (?=[-−+]?\d)")
 """Blanks inside of an interval."""
@@ -105,15 +105,15 @@ def write_html(blocks: Iterable[Block], level: int = 2) -> str:
 
 
 def _write(block: Block, level: int) -> str:  # noqa: C901, PLR0911  # one case for each kind
+    if is_empty(block):
+        return ""
     match block:
-        case Items(items=()) | Items(items=[]) | TableBlock(rows=()) | TableBlock(rows=[]):
-            return ""
         case Section():
             return _write_section(block, level)
         case Sentence(text, style):
             return f"<p{_classify(style)}>{_isolate(text)}</p>\n"
-        case Items(items, title):
-            return _write_items(items, title)
+        case Items():
+            return _write_items(block)
         case TableBlock():
             return _write_table(block)
         case Code(text):
@@ -173,16 +173,15 @@ def _write_stack(stack: Stack) -> str:
     return f"<figure>\n{drawn}\n<ul {legend}>\n{names}</ul>\n</figure>\n"
 
 
-def _write_items(items: Sequence[str | ListItem], title: str) -> str:
-    written = f"<ul>\n{''.join(map(_write_item, items))}</ul>\n"
-    head = f"<strong>{_escape(title)}</strong>\n"
-    return f'<div class="notice" role="note">\n{head}{written}</div>\n' if title else written
+def _write_items(items: Items) -> str:
+    written = f"<ul>\n{''.join(map(_write_item, items.entries))}</ul>\n"
+    head = f"<strong>{_escape(items.title)}</strong>\n"
+    return f'<div class="notice" role="note">\n{head}{written}</div>\n' if items.title else written
 
 
-def _write_item(item: str | ListItem) -> str:
-    one = item if isinstance(item, ListItem) else ListItem(item)
+def _write_item(one: ListItem) -> str:
     term = f"<strong>{_isolate(one.term)}</strong>: " if one.term else ""
-    parts = f"\n<ul>\n{''.join(map(_write_item, one.parts))}</ul>\n" if one.parts else ""
+    parts = f"\n<ul>\n{''.join(map(_write_item, Items(one.parts).entries))}</ul>\n" if one.parts else ""
     return f"<li>{term}{_isolate(one.text)}{parts}</li>\n"
 
 

@@ -9,19 +9,16 @@ from urllib.parse import quote
 from runner.view.blocks import (
     Bar,
     Beside,
-    Chart,
     Code,
     Estimate,
     Items,
     Line,
     Link,
-    ListItem,
     Section,
     Sentence,
-    Stack,
     TableBlock,
-    Tiles,
     describe,
+    is_empty,
 )
 from runner.wording import Markdown, count_words, escape_html, escape_markdown, escape_steering, write_table
 
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from fractions import Fraction
 
-    from runner.view.blocks import Block, Cell, Column
+    from runner.view.blocks import Block, Cell, Column, ListItem
 
 BAR_WIDTH = 20
 """Characters of a bar of 100 %."""
@@ -65,10 +62,10 @@ def _fit(parts: list[str], room: int) -> Iterator[str]:
         yield part
 
 
-def _list_parts(block: Block, level: int, most: int | None) -> Iterator[str]:  # noqa: C901  # one case for each kind
+def _list_parts(block: Block, level: int, most: int | None) -> Iterator[str]:
+    if is_empty(block):
+        return
     match block:
-        case Items(items=()) | Items(items=[]) | TableBlock(rows=()) | TableBlock(rows=[]):
-            return
         case Section(title, blocks, is_folded=True):
             # The blank lines let Markdown begin and end inside of HTML (CommonMark 0.31, 4.6).
             inner = write_markdown(blocks, level + 1, most)
@@ -83,8 +80,8 @@ def _list_parts(block: Block, level: int, most: int | None) -> Iterator[str]:  #
             written = escape_markdown(text)
             written = f"**{written}**" if style in {"strong", "notice"} else written
             yield f"> {written}" if style == "notice" else written
-        case Items(items, title):
-            lines = [line for item in items for line in _write_item(item)]
+        case Items(title=title):
+            lines = [line for one in block.entries for line in _write_item(one)]
             head = [f"> [!WARNING]\n> {escape_markdown(title)}:\n>"] if title else []
             yield "\n".join([*head, *(f"> {line}" if title else line for line in lines)])
         case TableBlock():
@@ -93,12 +90,11 @@ def _list_parts(block: Block, level: int, most: int | None) -> Iterator[str]:  #
             # Longer than any that a text could close it with (CommonMark 0.31, 4.5).
             fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
             yield f"{fence}\n{escape_steering(text)}\n{fence}"
-        case Chart() | Stack() | Tiles():
+        case _:
             yield from _list_parts(Beside(describe(block)), level, most)
 
 
-def _write_item(item: str | ListItem) -> Iterator[str]:
-    one = item if isinstance(item, ListItem) else ListItem(item)
+def _write_item(one: ListItem) -> Iterator[str]:
     term = _link(one.term, one.url) if one.url else escape_markdown(one.term)
     yield f"- **{term}**: {escape_markdown(one.text)}" if term else f"- {escape_markdown(one.text)}"
     yield from (f"  - {escape_markdown(part)}" for part in one.parts)

@@ -28,7 +28,7 @@ from runner.view.html import Shown
 from runner.workflow.campaigns import refuse_errors, show_path
 from runner.workflow.conversations import show_one, show_worst
 from runner.workflow.failures import find_audience_problems
-from runner.workflow.records.phones import parse_phones
+from runner.workflow.records.phones import read_phones
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,25 +143,32 @@ class Preview(Described, Shown):
 
 
 def preview_campaign(
-    scope: Scope, file: Path, *, phone: str | None = None, message: str | None = None
+    scope: Scope,
+    file: Path,
+    *,
+    phone: str | None = None,
+    region: str | None = None,
+    message: str | None = None,
 ) -> Preview:
     """Return the worst conversations of a campaign, or those of one recipient.
 
-    `message` restricts the preview to one message.
+    `region` is that of a phone in national form, as for `read_phones`; `message` restricts the preview to one
+    message.
 
     Raises:
         InvalidCampaignError: the campaign has errors, which have been shown.
         UsageError: it has no such message, or `phone` is not a phone number.
         RunnerError: `phone` is not a recipient's, or nobody gets anything.
     """
-    (campaign,) = replace(scope, paths=(file,)).load_valid_campaigns()
+    scope = replace(scope, paths=(file,))
+    (campaign,) = scope.load_valid_campaigns()
     problems = Problems()
     find_audience_problems(campaign, problems)
     refuse_errors(problems, quiet=scope.quiet)
     gallery = _Gallery.open(campaign, message)
     if phone is None:
         return gallery.show_worst()
-    (person,) = parse_phones([phone])
+    (person,) = read_phones(scope, [phone], region)
     return gallery.show_one(person)
 
 

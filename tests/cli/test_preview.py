@@ -98,6 +98,12 @@ def test_one_person_s_conversation(run: Run, visit: Path) -> None:
     assert "introduction [1 segment, 7 in GSM-7]\n  │ Hi you!\n" in done.stdout
     assert "\nlater (SMS, tag visit)\n\ntext [1 segment, 17 in GSM-7]\n  │ Still there, you?\n" in done.stdout
     assert "case 1" not in done.stdout
+    national = run("preview", "visit.yaml", "--phone", "(415) 555-0103", "--region", "US", cwd=visit)
+    assert national.stdout == done.stdout
+    (visit / "visit.yaml").write_text(
+        YAML.replace("people.csv", "people.csv\n    region: US"), encoding="utf-8"
+    )
+    assert run("preview", "visit.yaml", "--phone", "(415) 555-0103", cwd=visit).stdout == done.stdout
 
 
 def test_a_stranger_has_no_conversation(run: Run, visit: Path) -> None:
@@ -112,13 +118,13 @@ def test_a_stranger_has_no_conversation(run: Run, visit: Path) -> None:
     assert wrong.returncode == 64
     assert wrong.stderr == (
         "Error: the phone '12' is refused: it does not start with + and a country code\n"
-        "  write it as in +14155550101\n"
+        "  write it as in +14155550101, or name its country with --region\n"
     )
     short = run("preview", "visit.yaml", "--phone", "41555", cwd=visit)
     assert short.returncode == 64
     assert short.stderr == (
         "Error: the phone '41•55' is refused: a short number is a service, not a person's phone\n"
-        "  write it as in +14155550101\n"
+        "  write it as in +14155550101, or name its country with --region\n"
     )
 
 

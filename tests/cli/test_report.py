@@ -355,6 +355,9 @@ def test_comments_stand_in_reports_and_files_without_what_tells_who_people_are(f
     assert done.returncode == 0, done.stderr
     written = [(folder / f"out/pulse.{name}").read_text(encoding="utf-8") for name in ("answers.csv", "html")]
     assert all(masked in text for text in written)
+    # A question that has only words to show stands with them.
+    assert written[1].count("Why else?</bdi>") == 1
+    assert "The other questions" not in written[1]
 
 
 def test_a_campaign_with_comments_has_a_report_without_its_audience(folder: Path) -> None:

@@ -203,7 +203,8 @@ def test_a_campaign_that_is_moved_renamed_and_edited_is_held(
         lose_ledger(repository)
     applied = repository.apply()
     assert (
-        "'pulse', which no file has any more, sent messages of the same ids to 5 people of it" in applied.err
+        "'pulse', which no file has any more, sent messages of the same ids to 5 people of beat"
+        in applied.err
     )
     declare(file, assert_held(applied, faulty))
     assert repository.apply().code == 0

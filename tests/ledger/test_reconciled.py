@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import insert
@@ -11,6 +11,7 @@ from runner.ledger.files.suppressions import OptOut
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import LaunchStats, StoredResult, StoredSession
 from runner.ledger.people.opt_outs import add_replies
+from runner.ledger.record.entry import enter_adopted
 from runner.ledger.report_model import PartialCount
 from runner.ledger.results.contacts import iterate_contacts, read_contact_mark
 from runner.ledger.results.reconciled import (
@@ -202,6 +203,33 @@ def test_how_the_session_before_ended_tells_whether_one_had_begun(
     told = {row.participant: row.was_texted for row in rows if row.message == "nudge"}
     assert [told[person] for person in people] == ["0", "", "1", "1", "1"]
     assert {row.was_texted for row in rows if row.message == "ask"} == {"1"}
+
+
+@pytest.mark.parametrize(
+    ("definition", "expected"),
+    [
+        ({"text": "Bye", "complete_existing_sessions": True}, "1"),
+        ({"text": 'It says {"complete_existing_sessions": true}'}, ""),
+        ({"text": "Bye", "complete_existing_sessions": False}, ""),
+    ],
+)
+def test_a_launch_that_ends_open_sessions_queues_behind_none(
+    ledger: Ledger,
+    deliver: Callable[..., list[int]],
+    make_record: Callable[..., LaunchRecord],
+    definition: dict[str, Any],
+    expected: str,
+) -> None:
+    """Its own session had begun, however it and the one before it ended."""
+    (first,) = deliver(make_record("a", 101))
+    with ledger.writing() as connection:
+        enter_adopted(connection, 1, make_record("b", 101, message="nudge"), definition)
+        (person,) = make_record("b", 101).recipients
+        for launch_id in (first, first + 1):
+            connection.execute(insert(launch_stats).values(launch_id=launch_id, reconciled_at="2026"))
+            store_sessions(connection, [StoredSession(launch_id, person, "COMPLETE", stopped=True)])
+        told = {row.message: row.was_texted for row in iterate_contacts(connection, 1)}
+    assert told == {"ask": "1", "nudge": expected}
 
 
 def test_the_mark_of_recipients_changes_with_them(

@@ -23,6 +23,7 @@ HINT = (
         "a secret",
         "x" * 60,
         "0123456" * 10,
+        "0123456789" * 5,
         "3141592653589793238462643383279502884",
         "d41d8cd98f00b204e9800998ecf8427",
         "qkzwhvbtyxplmnruscfjdgae",
@@ -31,7 +32,7 @@ HINT = (
     ],
 )
 def test_a_key_that_could_be_guessed_is_refused(key: str) -> None:
-    """Shorter than 16 random bytes, for its kind of characters, or of few different ones."""
+    """Shorter than 16 random bytes, for its kind of characters, or of few different ones, or repeated."""
     with pytest.raises(ConfigurationError) as caught:
         read_state_key({"RUNNER_STATE_KEY": key}, "RUNNER_STATE_KEY")
     assert (caught.value.message, caught.value.hint) == (SHORT, HINT)
@@ -44,6 +45,8 @@ def test_a_key_that_could_be_guessed_is_refused(key: str) -> None:
         lambda: secrets.token_hex(16),
         lambda: secrets.token_urlsafe(16),
         lambda: str(10**40 + secrets.randbelow(10**40)),
+        # A random one of so many digits may lack three of the ten.
+        lambda: "12479555251124492097450529149705410700299",
         lambda: "correct horse battery staple",
     ],
 )

@@ -74,7 +74,8 @@ def rotate(
     turned back into phones, so the phones are taken from audiences, from --phones, and from the service's
     lists of launches.
 
-    If the move is interrupted, run it again. Git's history keeps what was made with the old key.
+    If the move is interrupted, run it again. `runner ci record`, with both keys still set, commits what was
+    moved. Git's history keeps what was made with the old key.
     """
     # Imported here: `key new` needs none of it.
     from runner.workflow.records.key_rotation import PhoneColumns, rotate_key

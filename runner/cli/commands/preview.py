@@ -10,7 +10,7 @@ import click
 
 from runner.cli.command import Command
 from runner.cli.console import print_json
-from runner.cli.options import common_scope, format_option
+from runner.cli.options import common_scope, format_option, region_option
 from runner.cli.output.person import sum_up
 from runner.cli.output.screen import show_blocks
 from runner.workflow.preview import preview_campaign
@@ -34,20 +34,28 @@ if TYPE_CHECKING:
 )
 @click.option("--message", metavar="MESSAGE", help="Show only this message.")
 @common_scope
+@region_option
 @format_option("human", "json", "markdown")
-def command(scope: Scope, campaign_file: Path, phone: str | None, message: str | None, format_: str) -> int:
+def command(
+    scope: Scope,
+    campaign_file: Path,
+    phone: str | None,
+    message: str | None,
+    region: str | None,
+    format_: str,
+) -> int:
     """Show whole conversations as recipients will see them, worst cases first.
 
     For each message these are the one with the most segments, and the one with the longest text. With
     --phone it says what this person got and gets next, as `runner who` does. Nothing is sent. The whole
     audience is checked on the way.
     """
-    preview = preview_campaign(scope, campaign_file, phone=phone, message=message)
+    preview = preview_campaign(scope, campaign_file, phone=phone, region=region, message=message)
     if format_ == "json":
         print_json(preview.document)
     else:
         show_blocks(preview.show(), format_)
         if phone is not None:
             own = replace(scope, paths=(campaign_file,))
-            show_blocks([sum_up(lambda: find_person(own, phone))], format_)
+            show_blocks([sum_up(lambda: find_person(own, phone, region))], format_)
     return 0

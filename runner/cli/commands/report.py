@@ -98,10 +98,10 @@ def command(
 ) -> int:
     """Write a report for each campaign from the ledger: how many were texted, who answered, and what.
 
-    The same ledger gives the same bytes; --by, --comments and files of answers need the audience, too. It has
-    no phone numbers, what people wrote only with --comments, masked, and no groups so small that people could
-    be identified. What is not known is never 0. With --reconcile the exit code is that of `reconcile`; a
-    campaign without a report is left out, with exit code 3.
+    The same ledger gives the same bytes; --by, --comments and files of answers need the audience, too.
+    Reports have no phone numbers, what people wrote only with --comments, masked, and no groups so small that
+    people could be identified. What is not known is never 0. With --reconcile the exit code is that of
+    `reconcile`; a campaign without a report is left out, with exit code 3.
     """
     answers = tuple(name for name in dict.fromkeys(formats) if name in ANSWER_FORMATS)
     named = ["md" if name == "github" else name for name in formats]

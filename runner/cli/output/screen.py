@@ -13,19 +13,16 @@ from runner.github.job_summary import append_summary
 from runner.view.blocks import (
     Bar,
     Beside,
-    Chart,
     Code,
     Estimate,
     Items,
     Line,
     Link,
-    ListItem,
     Section,
     Sentence,
-    Stack,
     TableBlock,
-    Tiles,
     describe,
+    is_empty,
 )
 from runner.view.markdown import draw_bar, write_markdown
 from runner.wording import printable
@@ -33,7 +30,7 @@ from runner.wording import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from runner.view.blocks import Block, Cell
+    from runner.view.blocks import Block, Cell, ListItem
 
 _WIDTH = 60
 """Characters of a line of code, which is often a text message."""
@@ -60,7 +57,7 @@ def print_blocks(
     """
     before: Block | None = None
     for block in blocks:
-        if block in (Items(()), Items([])) or (isinstance(block, TableBlock) and not block.rows):
+        if is_empty(block):
             continue
         is_apart = isinstance(block, Section | TableBlock) or isinstance(before, Section)
         if is_apart and (before is not None or (is_inner and isinstance(block, Section))):
@@ -78,10 +75,10 @@ def _print(block: Block, indent: str, *, err: bool) -> None:
             print_blocks(blocks, indent=indent, is_inner=True, err=err)
         case Sentence(text, style):
             print_prose(indent + _style(text, style), err=err)
-        case Items(items, title):
+        case Items(title=title):
             if title:
                 print_prose(indent + _style(title, "notice"), err=err)
-            for item in items:
+            for item in block.entries:
                 _print_item(item, indent, err=err)
         case TableBlock(rows=rows):
             names = [head.name for head in block.heads]
@@ -89,12 +86,11 @@ def _print(block: Block, indent: str, *, err: bool) -> None:
             print_table(names, cells, essential=block.essential or names, err=err)
         case Code(text):
             _print_code(text, indent, err=err)
-        case Chart() | Stack() | Tiles():
+        case _:
             print_blocks(describe(block), indent=indent, err=err)
 
 
-def _print_item(item: str | ListItem, indent: str, *, err: bool) -> None:
-    one = item if isinstance(item, ListItem) else ListItem(item)
+def _print_item(one: ListItem, indent: str, *, err: bool) -> None:
     term = f"{click.style(printable(one.term), bold=True)}: " if one.term else ""
     print_prose(f"{indent}  {term}{printable(one.text)}", err=err)
     for part in filter(None, (*one.parts, one.url)):

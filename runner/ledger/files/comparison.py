@@ -15,17 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from runner.errors import SuppressionsError
-from runner.ledger.files.lockfile import LOCKFILE, LOCKFILE_SUFFIX, Lockfile, parse_lockfile
-from runner.ledger.files.sealed import dump_line, parse_text
-from runner.ledger.files.suppressions import (
-    BOOK,
-    HoldLine,
-    OptOut,
-    PauseLine,
-    parse_book,
-    settle,
-    weigh,
-)
+from runner.ledger.files.lockfile import LOCKFILE, LOCKFILE_SUFFIX, Lockfile
+from runner.ledger.files.sealed import check_document, dump_line, parse_text
+from runner.ledger.files.suppressions import BOOK, HoldLine, OptOut, PauseLine, settle, weigh
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import APPROVALS_SUFFIX, SUPPRESSIONS_SUFFIX
 from runner.source.normalize import normalize_guid
@@ -61,6 +53,14 @@ def name_target(file: PurePath) -> str:
     return file.name.removesuffix(ending).rpartition(".")[2]
 
 
+class _Version(NamedTuple):
+    """A version of a record file; one that `is_merged` by git has both sides' lines, and another text."""
+
+    text: str
+    document: Any
+    is_merged: bool
+
+
 def lacks_lines(file: Path, before: str, after: str, find_secrets: Callable[[], Secrets]) -> bool:
     """Return whether a version of a record file lacks something of another, and so is older than it seems.
 
@@ -71,34 +71,74 @@ def lacks_lines(file: Path, before: str, after: str, find_secrets: Callable[[], 
         LockfileError, SuppressionsError: a version is damaged, or was edited.
     """
     secrets = find_secrets()
-    old, new = _parse(file, before, secrets), _parse(file, after, secrets)
+    return _lacks(_parse(file, before, secrets), _parse(file, after, secrets), secrets)
+
+
+def unite_files(file: Path, ours: str, theirs: str, find_secrets: Callable[[], Secrets]) -> str:
+    """Return the union of two versions of a record file as text: the version that was moved, of two keys."""
+    secrets = find_secrets()
+    return _unite(file, _parse(file, ours, secrets), _parse(file, theirs, secrets), secrets)
+
+
+def complete_file(file: Path, known: str | None, text: str, find_secrets: Callable[[], Secrets]) -> str:
+    """Return the version of a record file that has all of the other one, or their union.
+
+    Of two that say the same it is the `known` one. Only what can be read is passed on.
+    """
+    secrets = find_secrets()
+    new = _parse(file, text, secrets)
+    old = new if known is None or known == text else _parse(file, known, secrets)
+    if not _lacks(new, old, secrets):
+        return old.text
+    return _unite(file, old, new, secrets) if _lacks(old, new, secrets) else text
+
+
+def merge_files(
+    file: Path, base: str | None, ours: str, theirs: str | None, find_secrets: Callable[[], Secrets]
+) -> str:
+    """Return the text of a record file that was changed here, and perhaps there as well; both were `base`."""
+    if theirs is not None and ours in (base, theirs):
+        return theirs
+    secrets = find_secrets()
+    one = _parse(file, ours, secrets)
+    other = one if theirs is None else _parse(file, theirs, secrets)
+    # Only we changed it. Ours is taken unless it was put back to an older text.
+    if theirs == base and not _lacks(other, one, secrets):
+        other = one
+    return _unite(file, one, other, secrets)
+
+
+def _parse(file: Path, text: str, secrets: Secrets) -> _Version:
+    kind = LOCKFILE if file.name.endswith(LOCKFILE_SUFFIX) else BOOK
+    document, is_merged = parse_text(kind, file, text)
+    key = TargetKey.of(document.target, secrets.present)
+    # Approvals without a seal count for nothing, wherever they are.
+    if document.key_fingerprint == key.name and not file.name.endswith(APPROVALS_SUFFIX):
+        campaigns = document.names if kind is LOCKFILE else ("",)
+        check_document(kind, file, text, document, key, campaigns)
+    return _Version(text, document, is_merged)
+
+
+def _lacks(before: _Version, after: _Version, secrets: Secrets) -> bool:
+    old, new = before.document, after.document
     has_people = old.key_fingerprint == new.key_fingerprint
     if not has_people:
         names = tuple(TargetKey.of(new.target, secret).name for secret in secrets)
         if not secrets.present or (new.key_fingerprint, old.key_fingerprint) != names:
             return True
-    if isinstance(old, Lockfile) and isinstance(new, Lockfile):
+    if isinstance(old, Lockfile):
         return not _count_launches(old) <= _count_launches(new)
-    entries = settle([*old.entries, *new.entries]) if has_people else old.entries
+    kept = settle(new.entries)
+    entries = settle([*old.entries, *kept] if has_people else old.entries)
     count = partial(_count_decisions, has_people=has_people)
-    return not count(entries) <= count(new.entries)
-
-
-def _parse(file: Path, text: str, secrets: Secrets) -> Any:
-    is_lockfile = file.name.endswith(LOCKFILE_SUFFIX)
-    parsed = parse_lockfile(file, text).lockfile if is_lockfile else parse_book(file, text)
-    key = TargetKey.of(parsed.target, secrets.present)
-    # Approvals without a seal count for nothing, wherever they are.
-    if parsed.key_fingerprint == key.name and not file.name.endswith(APPROVALS_SUFFIX):
-        _ = parse_lockfile(file, text, key) if is_lockfile else parse_book(file, text, key)
-    return parsed
+    return not count(entries) <= count(kept)
 
 
 def _count_launches(lockfile: Lockfile) -> Counter[Hashable]:
     known = (normalize_guid(launch.project_launch_guid) for launch in lockfile.launches)
     dismissed = (("dismissed", one.project_launch_guid) for one in lockfile.dismissed)
     found: Counter[Hashable] = Counter({*known, *dismissed})
-    found["counted"] = sum(one.launches for one in lockfile.counts)
+    found["counted"] = max((one.launches for one in lockfile.counts), default=0)
     return found
 
 
@@ -118,19 +158,18 @@ def _count_decisions(entries: Iterable[Entry], *, has_people: bool) -> Counter[H
     return Counter(said)
 
 
-def unite_files(file: Path, ours: str, theirs: str, find_secrets: Callable[[], Secrets]) -> str:
-    """Return the union of two versions of a record file as text: the version that was moved, of two keys."""
-    secrets = find_secrets()
-    one, other = _parse(file, ours, secrets), _parse(file, theirs, secrets)
-    if one.key_fingerprint != other.key_fingerprint:
-        for before, after in ((theirs, ours), (ours, theirs)):
-            if not lacks_lines(file, before, after, lambda: secrets):
-                return after
+def _unite(file: Path, one: _Version, other: _Version, secrets: Secrets) -> str:
+    if one.document.key_fingerprint != other.document.key_fingerprint:
+        for before, after in ((other, one), (one, other)):
+            if not _lacks(before, after, secrets):
+                return _unite(file, after, after, secrets)
         raise _moved_apart(file)
-    if isinstance(one, Lockfile):
-        return _unite_lockfiles(file, ours, theirs)
-    lines = settle([*one.entries, *other.entries])
-    return "".join(BOOK.dump(one.target, one.key_fingerprint, {"entries": lines}))
+    if not isinstance(one.document, Lockfile):
+        lines = settle([*one.document.entries, *other.document.entries])
+        return "".join(BOOK.dump(one.document.target, one.document.key_fingerprint, {"entries": lines}))
+    if one.text == other.text and not one.is_merged:
+        return one.text
+    return _unite_lockfiles(file, one.document, other.document)
 
 
 def _moved_apart(file: Path) -> SuppressionsError:
@@ -142,12 +181,8 @@ def _moved_apart(file: Path) -> SuppressionsError:
     )
 
 
-def _unite_lockfiles(file: Path, ours: str, theirs: str) -> str:
+def _unite_lockfiles(file: Path, one: Lockfile, other: Lockfile) -> str:
     # With both lines of a launch whose lines differ: only a reader with the key can unite them.
-    one, is_merged = parse_text(LOCKFILE, file, ours)
-    if ours == theirs and not is_merged:
-        return ours
-    other = parse_text(LOCKFILE, file, theirs)[0]
     former = {line.name for side in (one, other) for line in side.former_names}
     names = {one.campaign, other.campaign}
     current = names - former or names

@@ -363,6 +363,12 @@ def asks_something(definition: str) -> bool:
     return _QUESTIONS in definition
 
 
+def describe_sessions(definition: str) -> dict[str, bool]:
+    """Return the columns of a launch on sessions: whether its own stay open, and whether it ends others."""
+    ends_others = json.loads(definition).get("complete_existing_sessions") is True
+    return {"asks": asks_something(definition), "ends_others": ends_others}
+
+
 def note_open(connection: Connection, launch_ids: Iterable[int], *, is_open: bool) -> None:
     """Record that sessions of some launches are open, or that all have ended."""
     for group in divide(launch_ids, _FEW):

@@ -35,8 +35,8 @@ from runner.ledger.model import LaunchEntry, ReservedLaunch
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.record.deliveries import (
     LOCKFILE_COLUMNS,
-    asks_something,
     describe_entry,
+    describe_sessions,
     read_guids,
 )
 from runner.ledger.record.unsettled import (
@@ -70,6 +70,7 @@ _CLAIMED = [column.name for column in deliveries.c]
 _UNANSWERED = {
     **dict.fromkeys(("definition", "definition_digest", "project_launch_guid", "outcome_at", "detail")),
     "state": "intent",
+    "ends_others": False,
 }
 _Item = TypeVar("_Item", bound="LaunchEntry")
 _ADD_LAUNCHES = BulkStatement(
@@ -125,7 +126,7 @@ def add_intents(connection: Connection, campaign_id: int, intents: Sequence[Inte
         intents,
         lambda intent: {
             "definition": intent.definition,
-            "asks": asks_something(intent.definition),
+            **describe_sessions(intent.definition),
             "intent_at": at,
         },
     )
@@ -243,7 +244,7 @@ def _add_accepted(
         records,
         lambda record: {
             "definition": definition,
-            "asks": record.asks if definition is None else asks_something(definition),
+            **({"asks": record.asks} if definition is None else describe_sessions(definition)),
             "state": "sent",
             "project_launch_guid": record.project_launch_guid,
             "intent_at": record.sent_at,
@@ -415,7 +416,7 @@ def hold_people(connection: Connection, campaign_id: int, launch: UnexplainedLau
         [entry],
         lambda _: {
             "definition": definition,
-            "asks": asks_something(definition),
+            **describe_sessions(definition),
             "state": UNEXPLAINED,
             "project_launch_guid": guid,
             "intent_at": launch.started_at,

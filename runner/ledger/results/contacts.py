@@ -44,13 +44,6 @@ _IS_DOUBTFUL = and_(
     sessions.c.blocked.is_(False),
     sessions.c.progress < SessionProgress.BEGUN,
 )
-# Quotes within a text have a backslash, so this is the key of the definition.
-_ENDS_OTHERS = or_(
-    *(
-        func.coalesce(launches.c.definition, "").like(f'%"complete_existing_sessions":{blank}true%')
-        for blank in ("", " ")
-    )
-)
 
 
 def read_contact_mark(connection: Connection, campaign_id: int) -> str:
@@ -125,7 +118,7 @@ def _tell_texted(preceding: FromClause | None) -> ColumnElement[str]:
         *known,
         (~_IS_DOUBTFUL, "1"),
         # Its own launch ended what was open, so that nothing queued.
-        (_ENDS_OTHERS, "1"),
+        (launches.c.ends_others, "1"),
         (and_(was_queued, before == _ENDING), "0"),
         # It queued behind a session that the ledger does not know.
         (and_(was_queued, before.is_(None)), ""),

@@ -1,4 +1,4 @@
-"""What is compared as blocks: waves of a series, groups of people, and the texts of an experiment."""
+"""Comparisons as blocks: waves of a series, groups of people, and the texts of an experiment."""
 
 from __future__ import annotations
 

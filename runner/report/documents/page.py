@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.report.documents.comments import show_comments
+from runner.report.documents.comments import is_quoted, show_comments
 from runner.report.documents.comparisons import (
     show_experiment,
     show_groups,
@@ -136,9 +136,9 @@ def _show_campaign(report: CampaignReport) -> Iterator[Block]:
     is_long = len(others) > MOST_QUESTIONS
     if is_long:
         yield Section("The questions", list(show_scores(report)))
-    elif others:
+    elif shown := [one for one in others if not is_quoted(report, one)]:
         title = "The other questions" if main else "The questions"
-        yield Section(title, [Beside(list(map(show_question, others)))])
+        yield Section(title, [Beside(list(map(show_question, shown)))])
     yield from map(show_groups, report.groups)
     yield from unknown
     if report.experiment is not None:

@@ -58,7 +58,7 @@ def show_main_question(question: QuestionReport, beside: Sequence[Block]) -> Ite
     """
     score = question.score
     if score is None or not _has_shares(question) or score.counted != question.answers:
-        yield Sentence(_write_basis(question), "quiet")
+        yield Sentence(write_basis(question), "quiet")
     details = _tabulate_answers(question)
     if question.csat is not None and _has_shares(question):
         # A satisfaction scale has few points: one bar shows all of them.
@@ -71,7 +71,7 @@ def show_main_question(question: QuestionReport, beside: Sequence[Block]) -> Ite
 
 def show_question(question: QuestionReport) -> Section:
     """Return a question with its scores and its answers."""
-    blocks: list[Block] = [Sentence(_write_basis(question), "quiet")]
+    blocks: list[Block] = [Sentence(write_basis(question), "quiet")]
     for place, score in enumerate(question.scores):
         if score.counted:
             basis = "" if score.counted == question.answers else write_score_basis(score, question.scale)
@@ -143,7 +143,7 @@ def _choose_tones(question: QuestionReport) -> list[Tone]:
     return [*tones, *blank]
 
 
-def _write_basis(question: QuestionReport) -> str:
+def write_basis(question: QuestionReport) -> str:
     """Return how many answered, and what is not known of it."""
     if question.answers is None:
         return "How many answered is not known: not all answers were read yet."

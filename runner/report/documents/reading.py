@@ -1,9 +1,11 @@
-"""How to read a report: what its figures mean, with their sources."""
+"""The part "How to read this" of a report: what its figures mean, with their sources."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.report.documents.questions import find_main_question
+from runner.report.documents.wording import SCORE_FORMATS
 from runner.view.blocks import ListItem
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ Percentage of 9 and 10 less percentage of 0 to 6, from −100 to +100. Reichheld
 csat: CSAT (customer satisfaction)
 Share of the answers that are one of the two best, with its Wilson interval.
 
-numeric_answers: Mean and its 95 % interval
+mean: Mean and its 95 % interval
 Student’s interval, with the skewness taken off: where most answers are near one end of the scale, it reaches
 further to where the few are. Hall (1992).
 
@@ -58,14 +60,13 @@ Phone numbers, and groups so small that a rate may tell of one person."""
 
 def list_explanations(report: CampaignReport) -> Iterator[ListItem]:
     """Yield the explanations of a report's content."""
-    questions = [one.question for one in report.questions]
+    main, questions = find_main_question(report), [one.question for one in report.questions]
+    # Of the main question only its main score is shown.
+    shown = {score.measure for one in questions for score in (one.scores[:1] if one is main else one.scores)}
     topics = {
         "people": True,
         "questions": bool(questions),
-        **{
-            name: any(getattr(one, name) is not None for one in questions)
-            for name in ("nps", "csat", "numeric_answers")
-        },
+        **{measure: measure in shown for measure in SCORE_FORMATS},
         "groups": bool(report.groups),
         "experiment": report.experiment is not None,
         "series": report.series is not None,

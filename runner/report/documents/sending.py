@@ -1,4 +1,4 @@
-"""How a campaign was sent, as blocks: messages, outcomes, rates, runs, and what does not add up."""
+"""The part "How it was sent" of a report as blocks: messages, outcomes, rates, runs, what does not fit."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ _COUNTS_IN_PART = {
     "doubtful": "replies that wait for a decision",
     "non_answers": "replies that are no answer",
 }
-"""What counts are of, in readers' words."""
+"""The things that counts are of, in readers' words."""
 
 
 def _tabulate_reserved(audience: Audience, zone: str) -> TableBlock:

@@ -185,10 +185,13 @@ class RecordNames:
         for orphan in orphans:
             if orphan.same_texts:
                 count = count_words(len(orphan.same_texts), "person", "people")
-                raise _refuse_name(item.campaign, orphan, f"sent the same texts to {count} of it")
+                raise _refuse_name(
+                    item.campaign, orphan, f"sent the same texts to {count} of {item.campaign.name}"
+                )
             if orphan.same_messages and (is_own or orphan.name in names):
                 count = count_words(len(orphan.same_messages), "person", "people")
-                raise _refuse_name(item.campaign, orphan, f"sent messages of the same ids to {count} of it")
+                what = f"sent messages of the same ids to {count} of {item.campaign.name}"
+                raise _refuse_name(item.campaign, orphan, what)
 
     def _iterate_people(self, item: PlanResult) -> Iterator[_Planned]:
         """Yield by fingerprint, some at a time, the people whom a campaign texts sooner or later, and how.

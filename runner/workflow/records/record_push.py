@@ -15,7 +15,7 @@ from runner.git.clone import Clone, read_text
 from runner.git.command import Git, GitError, find_work_tree, hide_credentials
 from runner.git.state_ref import NAMESPACE, Snapshot, StateRef, StateRefError, read_target
 from runner.github.job import find_git_settings
-from runner.ledger.files.comparison import RECORD_ENDINGS, lacks_lines, name_target, unite_files
+from runner.ledger.files.comparison import RECORD_ENDINGS, complete_file, lacks_lines, name_target
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, lockfile_name, lockfile_path, read_campaign_name
 from runner.ledger.model import APPROVALS_SUFFIX, SUPPRESSIONS_SUFFIX
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, show_path
@@ -221,7 +221,7 @@ class RecordCopies:
                 continue
             # Of a file that cannot be read there is an error below.
             with suppress(SuppressionsError, LockfileError):
-                found[name] = self._unite(file, text, found.get(name))
+                found[name] = self._complete(file, found.get(name), text)
         return found
 
     def has(self, change: RecordedFile) -> bool:
@@ -233,10 +233,13 @@ class RecordCopies:
             return False
         return not lacks_lines(file, change.after, there, secrets_of(file, self._scope.environ))
 
+    def _complete(self, file: Path, known: str | None, text: str) -> str:
+        return complete_file(file, known, text, secrets_of(file, self._scope.environ))
+
     def _bring(self, place: Path, ref: StateRef, theirs: str) -> bool:
         try:
             ours = read_text(place) if place.is_file() else None
-            after = self._unite(place, theirs, ours)
+            after = self._complete(place, ours, theirs)
         except RunnerError as error:
             warn(f"{show_path(place)}: what {ref} has is not brought there: {error.message}")
             return False
@@ -245,17 +248,6 @@ class RecordCopies:
         place.parent.mkdir(parents=True, exist_ok=True)
         save_text(place, after)
         return True
-
-    def _unite(self, file: Path, text: str, known: str | None) -> str:
-        """Return the one of two versions that has all of the other, or else their union."""
-        secrets = secrets_of(file, self._scope.environ)
-        if known is None:
-            # Only what can be read is passed on.
-            lacks_lines(file, text, text, secrets)
-            return text
-        if not lacks_lines(file, text, known, secrets):
-            return known
-        return unite_files(file, known, text, secrets) if lacks_lines(file, known, text, secrets) else text
 
 
 class _Places:

@@ -23,7 +23,7 @@ from runner.errors import CampaignError, RunnerError, SuppressionsError
 from runner.git.clone import Clone, read_text
 from runner.git.command import GitError, hide_credentials, push_commit
 from runner.github.pull_requests import RECORD_TRAILER
-from runner.ledger.files.comparison import Secrets, lacks_lines, unite_files
+from runner.ledger.files.comparison import merge_files
 from runner.workflow.failures import Failures
 from runner.workflow.records.record_message import RecordedFile, describe_changes, secrets_of
 from runner.workflow.workspace.folders import make_state_folder
@@ -222,25 +222,9 @@ class Recorder:
 
     def _find_change(self, file: Path, head: str, tip: str) -> RecordedFile | None:
         path, ours = file.relative_to(self.clone.root).as_posix(), read_text(file)
-        before = self.clone.read(tip, path)
-        after = self._merge(file, self.clone.read(head, path), ours, before)
-        # Conflicts, with markers or without, are resolved by uniting.
-        if after != before and (whole := unite_files(file, after, after, self._secrets_of(file))) != before:
-            return RecordedFile(path, ours, before, whole)
-        return None
-
-    def _merge(self, file: Path, base: str | None, ours: str, theirs: str | None) -> str:
-        if theirs is None or theirs == ours:
-            return ours
-        if ours == base:
-            return theirs
-        # Only we changed it. Ours is taken unless it was put back to an older text.
-        if theirs == base and not lacks_lines(file, theirs, ours, self._secrets_of(file)):
-            return ours
-        return unite_files(file, ours, theirs, self._secrets_of(file))
-
-    def _secrets_of(self, file: Path) -> Callable[[], Secrets]:
-        return secrets_of(file, self.environ)
+        base, before = self.clone.read(head, path), self.clone.read(tip, path)
+        after = merge_files(file, base, ours, before, secrets_of(file, self.environ))
+        return None if after == before else RecordedFile(path, ours, before, after)
 
     def _save(self, changes: Sequence[RecordedFile]) -> None:
         """Put what is to be committed into the work tree."""
