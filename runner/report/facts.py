@@ -184,21 +184,13 @@ class ContactTally:
     Attributes:
         sent: all of them.
         listed: those whose session it lists.
-        queued: those whose session waits for an earlier one.
-        blocked: those whom an earlier opt-out kept from the text.
         opted_out: those who opted out by a reply, or whose session an opt-out ended.
-        uncertain: those of whom it is not known whether the text has left the service.
-        withdrawn: those whose session ended while it waited.
-        texted: the others, by arm.
+        texted: those whose text has left the service, by arm.
     """
 
     sent: int = 0
     listed: int = 0
-    queued: int = 0
-    blocked: int = 0
     opted_out: int = 0
-    uncertain: int = 0
-    withdrawn: int = 0
     texted: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -98,18 +98,11 @@ class _Message:
 
     @cached_property
     def texted(self) -> int | None:
-        """Recipients whose text is known to have left the service; None if that is not known of all."""
-        queued = self.totals.queued
-        if queued is None or not self.is_read:
-            return None
-        held = self.tally.contacts
-        return self.totals.sent - queued - held.blocked - held.withdrawn - held.uncertain
-
-    @property
-    def knows_texted(self) -> bool:
-        """True if it is known who was texted: the ledger has everybody, but those who were forgotten."""
-        is_whole = self.tally.contacts.sent + self.facts.forgotten >= self.totals.sent
-        return is_whole and self.texted is not None
+        """Recipients who got the text; None unless the ledger has all of them, but those forgotten."""
+        held, totals = self.tally.contacts, self.totals
+        is_whole = held.sent + self.facts.forgotten >= totals.sent
+        is_known = is_whole and self.is_read and totals.queued is not None
+        return sum(held.texted.values()) if is_known else None
 
     @property
     def has_rate(self) -> bool:
@@ -225,7 +218,7 @@ def _summarise_people(
     if not all(one.is_read for one in messages.values()) or (tally.unresolved and not tally.sent):
         return base
     base = base.replace(opted_out=tally.opted_out)
-    if all(one.knows_texted for one in messages.values()):
+    if all(one.texted is not None for one in messages.values()):
         base = base.replace(
             queued=tally.queued,
             blocked=tally.blocked,
@@ -291,7 +284,8 @@ def _pool_questions(
             parts = add_up((message, count) for (message, _), count in counted.readings.items())
             readings = add_up((reading, count) for (_, reading), count in counted.readings.items())
             question = summarise_question(pooled.question, readings)
-            asked = counted.asked if all(messages[name].knows_texted for name in pooled.messages) else None
+            is_known = all(messages[name].texted is not None for name in pooled.messages)
+            asked = counted.asked if is_known else None
             yield PooledQuestion(
                 question.replace(asked=asked, answer_rate=divide(question.answers, asked)),
                 tuple(QuestionPart(name, parts[name]) for name in pooled.messages),

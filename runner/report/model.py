@@ -48,8 +48,8 @@ class MessageReport(Part, frozen=True):
             has them.
         recipients: recipients sent to, and those whose outcome is not known, together.
         sent: recipients of launches that the service accepted.
-        texted: of `sent`, people whose text neither waits at the service for an earlier survey to end, nor
-            was kept back by an earlier opt-out: what rates are shares of. None unless every launch was read.
+        texted: of `sent`, people who got the text, but those who were forgotten: what rates are shares of.
+            None unless every launch was read, and everybody in them is known.
         rejected: recipients of launches that the service refused. They are not among `recipients`. None in a
             ledger that was filled from the lockfile or the service, which only tell of accepted launches.
         unresolved: recipients of launches whose outcome is not known.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from runner.ledger.report_model import FeedRow, MessageTotals
 from runner.report.facts import MessageOutline, QuestionOutline
-from tests.report.counted import build_facts, make_row, report_rows
+from tests.report.counted import build_facts, make_contact, make_row, report_rows
 
 QUESTIONS = (
     QuestionOutline("nps", "0 to 10?", tuple(map(str, range(11))), "nps", conclude_on="0"),
@@ -36,6 +36,7 @@ results = st.lists(
 totals = st.builds(
     MessageTotals,
     message=st.just("ask"),
+    launches=st.integers(0, 2),
     sent=st.integers(0, 8),
     unresolved=st.integers(0, 3),
     queued=st.integers(0, 3),
@@ -46,9 +47,17 @@ totals = st.builds(
 @given(totals, results)
 @settings(max_examples=25, deadline=None)
 def test_figures_hold_together(counts: MessageTotals, rows: list[FeedRow]) -> None:
-    """Shares sum to 1, counts to answers, groups to what was counted, and no rate leaves 0 to 1."""
-    message = report_rows(build_facts((OUTLINE, counts)), rows).messages[0]
+    """Shares sum to 1, counts to answers, groups to what was counted, and no rate leaves 0 to 1.
+
+    Of launches whose outcome is not known, all is unknown.
+    """
+    contacts = [make_contact(name) for name in "abcdefgh"[: counts.sent]]
+    message = report_rows(build_facts((OUTLINE, counts)), rows, (), contacts).messages[0]
     rates = [message.response_rate, message.completion_rate]
+    if counts.unresolved and not counts.launches:
+        counted = [message.texted, message.participants_answered, message.participants_completed]
+        assert {*counted, *rates, *(question.answers for question in message.questions)} == {None}
+        return
     for question in message.questions:
         rates += [question.answer_rate, *(row.share for row in question.distribution)]
         assert question.answers is not None

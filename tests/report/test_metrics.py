@@ -31,8 +31,15 @@ TOTALS = MessageTotals("ask", launches=1, sent=10, complete=10, reconciled_at="2
 
 
 def report_of(outline: MessageOutline, totals: MessageTotals, *results: FeedRow) -> MessageReport:
+    """Return the report of one message, of as many people as the service counts, the queued ones last."""
     totals = replace(totals, results=len(results))
-    return report_rows(build_facts((outline, totals)), results).messages[0]
+    names = [*dict.fromkeys(row.participant for row in results), *map(str, range(totals.sent))][: totals.sent]
+    begun = totals.sent - (totals.queued or 0)
+    contacts = [
+        make_contact(name, "COMPLETE" if number < begun else "QUEUED", message=outline.id)
+        for number, name in enumerate(names)
+    ]
+    return report_rows(build_facts((outline, totals)), results, (), contacts).messages[0]
 
 
 def count_labels(message: MessageReport, question: int) -> list[tuple[str, str, int]]:

@@ -105,10 +105,7 @@ FROM persons GROUP BY ALL
 """
 _CONTACTS = """
 SELECT arm, count_if(is_sent) AS sent, count_if(is_sent AND is_listed) AS listed,
-  count_if(is_queued) AS queued, count_if(is_sent AND blocked) AS blocked,
-  count_if(has_opted_out) AS opted_out, count_if(is_unsure) AS uncertain,
-  count_if(is_sent AND NOT is_texted AND NOT is_unsure AND NOT is_queued AND NOT blocked) AS withdrawn,
-  count_if(is_texted) AS texted
+  count_if(has_opted_out) AS opted_out, count_if(is_texted) AS texted
 FROM touches WHERE message = ? GROUP BY ALL ORDER BY arm
 """
 _PATHS = """
@@ -163,11 +160,8 @@ def add_touches(engine: Engine, number: int, outline: MessageOutline, names: Col
 def count_contacts(engine: Engine, number: int) -> ContactTally:
     """Return the recipients of a message in `touches`."""
     rows = engine.rows(_CONTACTS, [number])
-    sent, listed, queued, blocked, opted_out, uncertain, withdrawn = (
-        sum(row[place] for row in rows) for place in range(1, 8)
-    )
-    texted = {arm: count for arm, *_, count in rows if count}
-    return ContactTally(sent, listed, queued, blocked, opted_out, uncertain, withdrawn, texted)
+    sent, listed, opted_out = (sum(row[place] for row in rows) for place in range(1, 4))
+    return ContactTally(sent, listed, opted_out, {arm: count for arm, *_, count in rows if count})
 
 
 def count_paths(engine: Engine, number: int) -> Paths:
