@@ -60,8 +60,8 @@ class ReportOptions:
 
     `columns` of the audience break the turnout down, into groups of at least `least` recipients. With
     `include_pii`, files of answers contain phones, and people's own words as they are; with `comments`,
-    reports and files have these with what tells who people are masked. `formats` of files of answers are
-    written to `folder`.
+    reports and files have these with names, phones and e-mail addresses masked. `formats` of files of
+    answers are written to `folder`.
     """
 
     columns: tuple[str, ...] = ()
