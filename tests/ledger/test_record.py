@@ -20,7 +20,7 @@ from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import LaunchRecord
 from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.people.suppressions import iterate_entries
-from runner.ledger.record.campaign_record import Identity, RecordSummary, enter_record, read_record
+from runner.ledger.record.campaign_record import Identity, enter_record, read_record
 from runner.ledger.record.deliveries import find_campaign, read_guids, read_known
 from runner.ledger.record.entry import dismiss_launches, list_unexplained, read_dismissed
 from runner.ledger.record.renaming import list_former_names
@@ -180,22 +180,6 @@ def test_an_adopted_launch_has_the_run_that_intended_it(
     for opened in (ledger, other):
         with opened.reading() as connection:
             assert count_by_run(connection, 1) == [RunRow(EARLY, 1, 1)]
-
-
-def test_counts_are_those_of_the_whole_record(
-    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
-) -> None:
-    """Too large a record is only counted: its numbers and its digest are the same, both entered and read."""
-    deliver(make_record("a", 1, 2), make_record("b", 3, message="other"))
-    deliver(make_record("c", 4), state="unknown")
-    deliver(make_record("d", 5), state="rejected")
-    read = read_record(ledger, identity, counts_only=True)
-    assert isinstance(read.deliveries, RecordSummary)
-    assert enter_record(ledger, identity, counts_only=True).digest == read.digest
-    assert (read.count_texted(), read.is_unclear()) == ({"ask": (2, 1), "other": (1, 0)}, True)
-    assert read.digest == read_record(ledger, identity).digest
-    with pytest.raises(ValueError, match="only the counts were read"):
-        _ = read.known
 
 
 class TestCountedLockfile:

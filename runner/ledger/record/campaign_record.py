@@ -6,9 +6,7 @@ Lockfiles are written from the ledger, which is filled from all record files bef
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -50,11 +48,11 @@ from runner.ledger.record.renaming import (
 from runner.ledger.record.unsettled import find_owner, reopen_rejected
 from runner.ledger.results.runs import enter_runs, read_runs
 from runner.ledger.results.sendings import note_behind
-from runner.ledger.tables import deliveries, label_message, launches
+from runner.ledger.tables import launches
 from runner.ledger.target_key import enter_key
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from sqlalchemy import Connection
@@ -118,24 +116,14 @@ class CampaignRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record(CampaignRecord):
-    """The recorded deliveries of a campaign; only counted where they may be too large for memory."""
+    """The record of a campaign, with all deliveries (`known`)."""
 
-    deliveries: RecordedDeliveries | RecordSummary
-
-    @property
-    def known(self) -> RecordedDeliveries:
-        """All deliveries."""
-        if isinstance(self.deliveries, RecordedDeliveries):
-            return self.deliveries
-        raise ValueError("of this record only the counts were read")
+    known: RecordedDeliveries
 
     @property
     def digest(self) -> str:
         """The digest of the people who got each message, or may have: machines may differ in which it is."""
-        known = self.deliveries
-        if isinstance(known, RecordSummary):
-            return known.digest
-        nobody = set[str]()
+        known, nobody = self.known, set[str]()
         return digest_people(
             (message, person)
             for message in sorted(known.messages)
@@ -144,77 +132,34 @@ class Record(CampaignRecord):
 
     def is_empty(self) -> bool:
         """Return whether nobody is recorded as texted."""
-        return self.deliveries.is_empty()
+        return self.known.is_empty()
 
     def count_texted(self) -> Mapping[str, tuple[int, int]]:
         """Return the numbers of people who got each message, and who may have, by message id."""
-        return self.deliveries.count_texted()
+        return self.known.count_texted()
 
     def is_unclear(self) -> bool:
         """Return whether there are deliveries that may or may not have been made."""
         return any(unresolved for _, unresolved in self.count_texted().values())
 
 
-@dataclass(frozen=True, slots=True)
-class RecordSummary:
-    """The numbers of a campaign's certain and possible recipients by message id, and the digest of all."""
-
-    counts: Mapping[str, tuple[int, int]]
-    digest: str
-
-    def is_empty(self) -> bool:
-        """Return whether nobody is recorded as texted."""
-        return not self.counts
-
-    def count_texted(self) -> Mapping[str, tuple[int, int]]:
-        """Return the numbers of people who got each message, and who may have, by message id."""
-        return self.counts
-
-
-def summarize_deliveries(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
-) -> RecordSummary:
-    """Return the counts and the digest of a campaign's deliveries, in constant memory."""
-    sent, unresolved = Counter[str](), Counter[str]()
-    query = (
-        select(label_message(message_ids, deliveries.c.message), deliveries.c.fingerprint, launches.c.state)
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .where(deliveries.c.campaign_id == campaign_id, deliveries.c.released.is_(False))
-        .order_by("current_id", deliveries.c.fingerprint)
-        .execution_options(yield_per=_GROUP)
-    )
-
-    def iterate_people() -> Iterator[tuple[str, str]]:
-        # A person recorded under two ids of one message counts once.
-        for (message, person), rows in groupby(connection.execute(query), lambda row: (row[0], row[1])):
-            shelf = sent if any(row.state == "sent" for row in rows) else unresolved
-            shelf[message] += 1
-            yield message, person
-
-    digest = digest_people(iterate_people())
-    return RecordSummary({name: (sent[name], unresolved[name]) for name in sent | unresolved}, digest)
-
-
-def read_record(
-    ledger: Ledger, identity: Identity, reserved: Collection[Reservation] = (), *, counts_only: bool = False
-) -> Record:
+def read_record(ledger: Ledger, identity: Identity, reserved: Collection[Reservation] = ()) -> Record:
     """Return the record of a campaign, and write nothing.
 
     `reserved` has launches of other machines, which count as unresolved.
     """
-    known: RecordedDeliveries | RecordSummary = RecordedDeliveries({}, {})
+    known = RecordedDeliveries({}, {})
     with ledger.reading() as connection:
         row = find_record(connection, identity.target, identity.names)
         campaign_id = None if row is None else row.id
         if campaign_id is not None:
             require_current_ids(connection, campaign_id, identity.message_ids)
-            read = summarize_deliveries if counts_only else read_known
-            known = read(connection, campaign_id, identity.message_ids)
+            known = read_known(connection, campaign_id, identity.message_ids)
         reserved = list_unknown(connection, reserved)
-    if reserved and isinstance(known, RecordedDeliveries):
+    if reserved:
         add_reserved(known, reserved, identity.message_ids)
     has_key = campaign_id is not None or bool(reserved)
-    return Record(campaign_id=campaign_id, key=identity.key if has_key else None, deliveries=known)
+    return Record(campaign_id=campaign_id, key=identity.key if has_key else None, known=known)
 
 
 def read_earlier_messages(
@@ -239,7 +184,6 @@ def enter_record(
     identity: Identity,
     reserved: Collection[Reservation] = (),
     *,
-    counts_only: bool = False,
     reopens_rejected: bool = False,
 ) -> Record:
     """Return the record of a campaign, entered under its current names if it is new or renamed.
@@ -251,15 +195,14 @@ def enter_record(
         campaign_id = _enter(connection, ledger, identity, reserved)
         if reopens_rejected:
             reopen_rejected(connection, campaign_id)
-        read = summarize_deliveries if counts_only else read_known
-        known = read(connection, campaign_id)
-    return Record(campaign_id=campaign_id, key=identity.key, deliveries=known)
+        known = read_known(connection, campaign_id)
+    return Record(campaign_id=campaign_id, key=identity.key, known=known)
 
 
-def enter_head(ledger: Ledger, identity: Identity) -> CampaignRecord:
+def enter_head(ledger: Ledger, identity: Identity, reserved: Collection[Reservation] = ()) -> CampaignRecord:
     """Return the record as `enter_record` does, without the deliveries."""
     with ledger.writing() as connection:
-        return CampaignRecord(campaign_id=_enter(connection, ledger, identity, ()), key=identity.key)
+        return CampaignRecord(campaign_id=_enter(connection, ledger, identity, reserved), key=identity.key)
 
 
 def _enter(

@@ -108,11 +108,10 @@ class ApplySession:
             is_embedded=self.workspace.target.base_url is None,
         )
 
-    def enter_settled(self, campaign: Campaign, *, counts_only: bool = False) -> Record:
+    def enter_settled(self, campaign: Campaign) -> Record:
         """Lock a campaign, import its record, and settle unresolved launches of earlier runs.
 
-        Rejected ones are among them, once: an answer is no proof. `counts_only` reads only the numbers of
-        people texted.
+        Rejected ones are among them, once: an answer is no proof.
 
         Raises:
             RunLockedError: another run holds the lock.
@@ -120,7 +119,7 @@ class ApplySession:
             InterruptedRunError: the run was stopped while settling.
         """
         self._lock(campaign)
-        record = self.enter(campaign, counts_only=counts_only, reopens_rejected=True)
+        record = self.enter(campaign, reopens_rejected=True)
         if self.is_idle or not record.is_unclear():
             return record
         found = self.settle(campaign, record)
@@ -129,15 +128,11 @@ class ApplySession:
             raise found.failure
         if self.stop.is_set():
             raise interrupt_run()
-        return self.enter(campaign, counts_only=counts_only)
+        return self.enter(campaign)
 
-    def enter(
-        self, campaign: Campaign, *, counts_only: bool = False, reopens_rejected: bool = False
-    ) -> Record:
+    def enter(self, campaign: Campaign, *, reopens_rejected: bool = False) -> Record:
         """Enter a held campaign's record, and return it, as `campaign_record.enter_record` does."""
-        record = self.workspace.enter_record(
-            self.ledger, campaign, counts_only=counts_only, reopens_rejected=reopens_rejected
-        )
+        record = self.workspace.enter_record(self.ledger, campaign, reopens_rejected=reopens_rejected)
         self._records[campaign.name] = record
         return record
 

@@ -79,7 +79,7 @@ class RunPlanning:
             self.session.workspace,
             scope,
             options,
-            partial(find_record, counts_only=self.settings is not None),
+            find_record,
             reader,
             self.failures,
             begin=self._begin_on_cluster(self.settings, reader) if self.settings is not None else None,
@@ -90,11 +90,11 @@ class RunPlanning:
         # Imported here: optional, and slow to import.
         from runner.workflow.plans.cluster_planning import ClusterPlanning
 
-        workspace, ledger = self.session.workspace, self.session.ledger
+        workspace = self.session.workspace
         if self._opened is None:
             self._opened = self.session.stack.enter_context(open_chosen_cluster(settings, workspace))
         cluster, folder = self._opened
-        return ClusterPlanning(workspace, ledger, reader, cluster, folder, keeps_launches=True).begin
+        return ClusterPlanning(workspace, reader, cluster, folder, keeps_launches=True).begin
 
     def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:
         """Return saved plans as of now, without launches that may no longer be sent."""

@@ -17,7 +17,7 @@ from runner.ledger.locks.campaign_lock import RunLock, hold_campaign_lock
 from runner.ledger.model import Reservation, ReservedLaunch
 from runner.ledger.people.replies import list_launched_campaigns
 from runner.ledger.people.suppressions import compose_suppressions
-from runner.ledger.record.campaign_record import Identity, compose_lockfile, enter_head, enter_record
+from runner.ledger.record.campaign_record import Identity, compose_lockfile, enter_head
 from runner.ledger.record.deliveries import asks_something
 from runner.ledger.record.entry import list_open
 from runner.ledger.record.unsettled import is_settled
@@ -147,7 +147,7 @@ class RemoteIntents:
         state = self._state
         for name in state.list_campaigns() if state is not None else ():
             reserved = state.list_reservations([name], key) if state is not None else []
-            enter_record(self._ledger, self._identify(name, key), reserved, counts_only=True)
+            enter_head(self._ledger, self._identify(name, key), reserved)
 
     def keep_all(self) -> None:
         """Bring the records of all campaigns that the remote has there again, as `keep` does."""

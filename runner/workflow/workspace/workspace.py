@@ -249,32 +249,23 @@ class Workspace:
         with Ledger(self.ledger_url) as ledger:
             yield ledger if ledger.is_ready() else None
 
-    def read_record(self, ledger: Ledger, campaign: Campaign, *, counts_only: bool = False) -> Record:
+    def read_record(self, ledger: Ledger, campaign: Campaign) -> Record:
         """Return a campaign's record; write nothing."""
         identity = self._identify_safely(campaign)
         reserved = [] if self.state is None else self.state.list_reservations(identity.names)
-        return read_record(ledger, identity, reserved, counts_only=counts_only)
+        return read_record(ledger, identity, reserved)
 
     def read_head(self, ledger: Ledger, campaign: Campaign) -> CampaignRecord:
         """Return a campaign's record without its deliveries; write nothing."""
         campaign_id = find_campaign_id(ledger, self._identify_safely(campaign))
         return CampaignRecord(campaign_id=campaign_id, key=None if campaign_id is None else self.key)
 
-    def enter_record(
-        self,
-        ledger: Ledger,
-        campaign: Campaign,
-        *,
-        counts_only: bool = False,
-        reopens_rejected: bool = False,
-    ) -> Record:
+    def enter_record(self, ledger: Ledger, campaign: Campaign, *, reopens_rejected: bool = False) -> Record:
         """Return a campaign's record, entered under its present names."""
         identity = self._identify_safely(campaign)
         is_held = self.state is not None and self.state.is_held
         reserved = self.state.list_reservations(identity.names) if self.state and is_held else []
-        return enter_record(
-            ledger, identity, reserved, counts_only=counts_only, reopens_rejected=reopens_rejected
-        )
+        return enter_record(ledger, identity, reserved, reopens_rejected=reopens_rejected)
 
     def enter_head(self, ledger: Ledger, campaign: Campaign) -> CampaignRecord:
         """Return the head of a campaign's record, entered under its present names."""
