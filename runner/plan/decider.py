@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from runner.audience.renumbering import list_forms
 from runner.campaign.variants import Draw
-from runner.plan.decisions import NEVER, Decision, Follow, QueueRule, may_meet
+from runner.plan.decisions import NEVER, Decision, Follow, Outlook, QueueRule, may_meet
 from runner.text.template import MissingVariablesError, TemplateProblemError
 from runner.timing.decision import Defer, SendNow, Timekeeper
 
@@ -52,6 +52,7 @@ class Decider:
 
     Attributes:
         follows: the condition of each follow-up, by its place among the tracks.
+        outlook: marks what is sure to come later; None if nothing is deferred.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Decider:
         self.follows = _find_follows([compiled_message.message for compiled_message in compiled])
         # Of their own: those of `_timekeepers` remember what holds at the present moment.
         self._later = {index: self._make_timekeepers() for index in self.follows}
+        self.outlook = Outlook(campaign, compiled, self._find_session) if self._timekeepers else None
         self._is_plain = self._sends_to_all() and len(self._unvaried) == len(compiled)
 
     def _sends_to_all(self) -> bool:

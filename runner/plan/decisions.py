@@ -1,4 +1,7 @@
-"""Decisions on single messages, the outlook on follow-ups, and the rule against queueing.
+"""Decisions on single messages, the outlook on later ones, and the rule against queueing.
+
+The outlook is sure if nobody opts out, edits or pauses anything, no other campaign texts the same people, and
+runs go on in time.
 
 A message to somebody with an open survey queues at the service until the survey ends, and cannot be called
 back: it may leave at night, after `expires`, or after an opt-out. So campaigns wait instead, unless
@@ -59,6 +62,7 @@ class Decision(NamedTuple):
         is_hopeless: whether the earlier message that it waits for never comes.
         is_left: whether a limit leaves it, or the message before it, for another plan.
         coming: the content that may come later; None if none or unknown.
+        is_sure: whether it is sure to come later (see the module's docstring).
         may_queue: whether it may queue at the service behind an open survey.
         earliest: the moment before which a waiting follow-up does not go; None if unknown.
     """
@@ -74,6 +78,7 @@ class Decision(NamedTuple):
     was_due: bool = False
     is_hopeless: bool = False
     coming: Payload | None = None
+    is_sure: bool = False
     may_queue: bool = False
     is_left: bool = False
     earliest: datetime | None = None
@@ -188,6 +193,90 @@ _MINUTE = timedelta(seconds=59, microseconds=999_999)
 def round_up(moment: datetime) -> datetime:
     """Return the first full minute that is not before a moment."""
     return (moment + _MINUTE).replace(second=0, microsecond=0)
+
+
+_REACHED = frozenset(("to_send", "already_sent"))
+
+
+class Outlook:
+    """A marker of messages that are sure to come later.
+
+    Args:
+        compiled: its planned messages.
+        find_session: returns a phone's open survey, if any.
+    """
+
+    def __init__(
+        self, campaign: Campaign, compiled: Sequence[CompiledMessage], find_session: FindSession | None
+    ) -> None:
+        self._messages = [compiled_message.message for compiled_message in compiled]
+        self._asks = [
+            any(renderer.message.questions for renderer in compiled_message.renderers.values())
+            for compiled_message in compiled
+        ]
+        self._waits = [
+            campaign.policy.open_session == "wait"
+            and not all(r.message.complete_existing_sessions for r in compiled_message.renderers.values())
+            for compiled_message in compiled
+        ]
+        places = {message.id: place for place, message in enumerate(self._messages)}
+        self._earlier = [places.get(one.after.message, -1) if one.after else None for one in self._messages]
+        self._has_follow_ups = any(earlier is not None for earlier in self._earlier)
+        self._is_sure_at_all = campaign.policy.frequency_cap is None
+        self._may_expire = campaign.schedule.expires is not None
+        self._find_session = find_session
+        self._known: dict[tuple[bool, tuple[object, ...]], tuple[bool, ...]] = {}
+
+    def mark(self, found: list[Decision], phone: str) -> list[Decision]:
+        """Return the decisions on one recipient (E.164) with sure messages marked."""
+        if not self._is_sure_at_all:
+            return found
+        states: tuple[object, ...] = tuple([one.disposition for one in found])
+        if "deferred" not in states and "awaiting" not in states:
+            return found
+        if self._has_follow_ups:
+            states = (*states, *[one.comes_later for one in found])
+        is_asked = self._find_session is not None and self._find_session(phone) is not None
+        marks = self._known.get((is_asked, states))
+        if marks is None:
+            marks = self._known[is_asked, states] = self._find_sure(found, is_asked=is_asked)
+        return [one._replace(is_sure=True) if mark else one for one, mark in zip(found, marks, strict=True)]
+
+    def _find_sure(self, found: Sequence[Decision], *, is_asked: bool) -> tuple[bool, ...]:
+        def is_sure(place: int) -> bool:
+            comes = self._comes(found, place, is_sure)
+            return comes and not self._is_behind(found, place, is_asked=is_asked)
+
+        return tuple(is_sure(place) for place in range(len(found)))
+
+    def _comes(self, found: Sequence[Decision], place: int, is_sure: Callable[[int], bool]) -> bool:
+        """Return whether times and answers let a message come."""
+        one, message = found[place], self._messages[place]
+        if one.disposition == "deferred":
+            return message.to != "unanswered"
+        earlier = self._earlier[place]
+        if one.disposition != "awaiting" or earlier is None or earlier < 0 or self._may_expire:
+            return False
+        before = found[earlier]
+        is_of_all = message.to == "everyone" and message.method == self._messages[earlier].method
+        return is_of_all and (before.payload is not None or is_sure(earlier))
+
+    def _is_behind(self, found: Sequence[Decision], place: int, *, is_asked: bool) -> bool:
+        """Return whether a survey may be open by then, which could block a message for ever."""
+        if not self._waits[place]:
+            return False
+        return is_asked or any(
+            self._asks[other] and (one.comes_later or one.disposition in _REACHED)
+            for other, one in enumerate(found)
+            if other != place and not self._comes_after(other, place)
+        )
+
+    def _comes_after(self, place: int, other: int) -> bool:
+        """Return whether a message follows another one, directly or through other follow-ups."""
+        earlier = self._earlier[place]
+        return (
+            earlier is not None and earlier >= 0 and (earlier == other or self._comes_after(earlier, other))
+        )
 
 
 ENDS = "they lose a survey that they have not ended: this goes with `complete_existing_sessions: true`"

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 from runner.document import UNSET, Count, Digest, Document, FailedCampaign, Part, Positive, UnsetType
 from runner.ledger.people.replies import UnreadReplies
 from runner.ledger.people.suppressions import Pause
-from runner.plan.model import Coming, MessageCounts
+from runner.plan.model import Coming, MessageCounts, Span
 from runner.service.target import Destination
 from runner.timing.decision import DueHour
 
@@ -157,7 +157,7 @@ class PlannedCampaign(Part, frozen=True):
         unread_replies: replies on the target that texts of this campaign wait for; None if it waits for none.
         refusals: the safety limits that the plan breaks; apply sends nothing if there is one.
         people: who get something now, each once, however many messages they get.
-        people_later: who get nothing now, and may get something later.
+        people_later: who get nothing now, and something later, by what is known now.
         messages: one entry a message.
         approval: what people are asked to approve, and whether they have.
         launches: with --launches: each launch.
@@ -173,7 +173,7 @@ class PlannedCampaign(Part, frozen=True):
     unread_replies: UnreadReplies | None
     refusals: tuple[str, ...]
     people: Count
-    people_later: Count
+    people_later: Span
     messages: tuple[PlannedMessage, ...]
     approval: AskedApproval | UnsetType = UNSET
     launches: tuple[ShownLaunch, ...] | UnsetType = UNSET

@@ -12,6 +12,8 @@ from runner.document import Count, Part, field
 from runner.timing.decision import Due
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from runner.campaign.model import Campaign, Message
     from runner.ledger.people.replies import UnreadReplies
     from runner.ledger.people.suppressions import Pause
@@ -56,27 +58,51 @@ class CostlyCharacter(NamedTuple):
     segments_without: int
 
 
+class Span(Part, frozen=True):
+    """The least and the most of a count.
+
+    The least is sure if nobody opts out, nothing is edited or paused, no other campaign texts the same
+    people, and runs go on in time. The most comes if everybody answers in the way that brings the most.
+
+    Attributes:
+        least: what comes if nothing else happens.
+        most: what can come.
+    """
+
+    least: Count
+    most: Count
+
+
+NOBODY = Span(0, 0)
+
+
+def sum_spans(spans: Iterable[Span]) -> Span:
+    """Return the sum of ranges."""
+    found = list(spans)
+    return Span(sum(one.least for one in found), sum(one.most for one in found))
+
+
 class Coming(Part, frozen=True):
     """People who may get a message later, for one reason; for a follow-up, all with an earliest time or none.
-
-    Counts are the most that can come: nobody opts out, and everybody answers in the way that brings the most.
 
     Attributes:
         why: their disposition now.
         first: not before this moment, UTC; None if unknown.
         last: when the last of them is due; None if unknown.
-        recipients: how many may get it later.
-        segments: SMS segments if all questions are asked once; None if a text is unknown.
-        renders: renders if everybody answers everything validly at once.
-        arms: of an experiment's message: recipients by arm.
+        recipients: how many get it later.
+        launches: the launches that they take, in any number of runs.
+        segments: SMS segments: the most if all questions are asked once; None if a text is unknown.
+        renders: the most if everybody answers everything validly at once.
+        arms: of an experiment's message: the most recipients, by arm.
     """
 
     why: str
     first: datetime | None
     last: datetime | None
-    recipients: Count
-    segments: Count | None
-    renders: Count
+    recipients: Span
+    launches: Span
+    segments: Span | None
+    renders: Span
     arms: dict[str, Count]
 
 
@@ -245,7 +271,7 @@ class CampaignPlan:
 
     Attributes:
         recipients_to_send: people who get at least one message now.
-        recipients_later: people who get nothing now and may get something later.
+        recipients_later: people who get nothing now and something later: surely, and at most.
         digest: of all deliveries, 128 bits in hexadecimal: plans with equal digests send the same.
         refusals: broken safety limits, in words.
         pause: a person's request to pause the campaign; None if there is none.
@@ -260,14 +286,14 @@ class CampaignPlan:
     digest: str
     refusals: tuple[str, ...]
     pause: Pause | None = None
-    recipients_later: int = 0
+    recipients_later: Span = NOBODY
     unread: UnreadReplies | None = None
     parts: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     @property
-    def texts_later(self) -> int:
-        """The number of deliveries that may come later, of all messages."""
-        return sum(one.recipients for message in self.messages for one in message.coming)
+    def texts_later(self) -> Span:
+        """Deliveries that may come later, of all messages."""
+        return sum_spans(one.recipients for message in self.messages for one in message.coming)
 
     @property
     def waiting_for_replies(self) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, get_args
 
 from runner.plan.decisions import round_up
 from runner.plan.digest import DeliveryDigest
-from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, MessagePlan
+from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, MessagePlan, Span
 from runner.reasons import Disposition
 from runner.source.diagnostic import Diagnostic
 
@@ -34,9 +34,9 @@ class PlanTally:
         self._dispositions: Counter[str] = Counter()
         # Recipients to send to, counted by the properties that many of them share.
         self._sent: Counter[tuple[str | None, int, int, int, bool]] = Counter()
-        # Recipients who may get it later, by their disposition, whether their earliest moment is known, their
-        # arm, and the most segments; None where the text is unknown.
-        self._coming: Counter[tuple[str, bool, str | None, int | None]] = Counter()
+        # The same for recipients who may get it later, by their disposition and whether their earliest moment
+        # is known; segments are None where the text is unknown.
+        self._coming: Counter[tuple[str, bool, str | None, int | None, int, bool]] = Counter()
         self._first: datetime | None = None
         self._costly: dict[str, list[int]] = {}
         self._later: Counter[int] = Counter()
@@ -46,7 +46,9 @@ class PlanTally:
 
     def add(self, assignment: Decision) -> bool:
         """Count one recipient; return whether they may get the message later."""
-        _, why, payload, arm, _, due, reasons, largest, _, _, coming, may_queue, is_left, first = assignment
+        _, why, payload, arm, _, due, reasons, largest, _, _, coming, is_sure, may_queue, is_left, first = (
+            assignment
+        )
         comes_later = False
         if payload is not None:
             self._sent[arm, payload.segments, payload.segments_max, payload.largest, may_queue] += 1
@@ -61,8 +63,9 @@ class PlanTally:
                 self._later[largest] += 1
             comes_later = assignment.comes_later
             if comes_later:
+                least, most = (None, 0) if coming is None else (coming.segments, coming.segments_max)
                 is_dated = first is not None or due is not None
-                self._coming[why, is_dated, arm, None if coming is None else coming.segments_max] += 1
+                self._coming[why, is_dated, arm, least, most, is_sure] += 1
                 self._left += is_left
                 if first is not None:
                     self._first = first if self._first is None else min(self._first, first)
@@ -89,12 +92,9 @@ class PlanTally:
             self._costly[character] = [one + more for one, more in zip(own, costs, strict=True)]
 
     def add_up(
-        self, compiled_message: CompiledMessage, audience: AudienceTally, launches: int, *, is_paused: bool
+        self, compiled_message: CompiledMessage, audience: AudienceTally, launches: int
     ) -> MessagePlan:
-        """Return the counts; `launches` are those to send now.
-
-        `is_paused`: a person has paused the campaign, so that nothing goes when it is due.
-        """
+        """Return the counts without later messages (`add_up_coming`); `launches` are those to send now."""
         message = compiled_message.message
         dispositions, largest = self._dispositions.copy(), self._later.copy()
         arms: Counter[str | None] = Counter()
@@ -124,7 +124,7 @@ class PlanTally:
             renders_min=sum((count - waiting) * one.renders_min for one, count, waiting in sent),
             renders_max=sum(count * one.renders_max for one, count, _ in sent),
             queueing=queueing.total(),
-            coming=self._add_up_coming(compiled_message, is_paused=is_paused),
+            coming=(),
             costly_characters={character: CostlyCharacter(*cost) for character, cost in self._costly.items()},
             largest=dict(largest),
             arms={arm: count for arm, count in sorted(arms.items(), key=str) if arm is not None},
@@ -132,11 +132,20 @@ class PlanTally:
             causes=dict(self._causes),
         )
 
-    def _add_up_coming(self, compiled_message: CompiledMessage, *, is_paused: bool) -> tuple[Coming, ...]:
-        """Return later messages, by the reasons for the delay; those without a date apart."""
-        found: dict[tuple[str, bool], Counter[tuple[str | None, int | None]]] = {}
-        for (why, is_dated, arm, segments), count in self._coming.items():
-            found.setdefault((why, is_dated), Counter())[arm, segments] += count
+    def add_up_coming(
+        self, compiled_message: CompiledMessage, per_send: int, *, lets_queue: bool, is_paused: bool
+    ) -> tuple[Coming, ...]:
+        """Return later messages, by the reasons for the delay; those without a date apart.
+
+        Args:
+            compiled_message: the message.
+            per_send: the most recipients of a launch.
+            lets_queue: whether messages may queue at the service, perhaps for ever.
+            is_paused: whether a person has paused the campaign, so that nothing goes when it is due.
+        """
+        found: dict[tuple[str, bool], list[tuple[str | None, int | None, int, bool, int]]] = {}
+        for (why, is_dated, arm, least, most, is_sure), count in self._coming.items():
+            found.setdefault((why, is_dated), []).append((arm, least, most, is_sure, count))
         moments: dict[tuple[str, bool], tuple[datetime | None, datetime | None]] = {
             ("awaiting", True): (self._first, None)
         }
@@ -145,31 +154,50 @@ class PlanTally:
             due = [moment for moment, _ in self._due]
             moments["deferred", True] = min(due), None if is_paused else max(due)
         return tuple(
-            Coming(
+            _add_up_group(
                 group[0],
-                *moments.get(group, (None, None)),
-                recipients=parts.total(),
-                segments=_sum_segments(parts),
-                renders=sum(compiled_message.renderers[arm].renders_max * n for (arm, _), n in parts.items()),
-                arms=_count_arms(parts),
+                moments.get(group, (None, None)),
+                found[group],
+                compiled_message,
+                per_send,
+                lets_queue=lets_queue,
             )
             for group in product(get_args(Disposition), (True, False))
-            if (parts := found.get(group))
+            if group in found
         )
 
 
-def _sum_segments(parts: Counter[tuple[str | None, int | None]]) -> int | None:
-    if any(segments is None for _, segments in parts):
-        return None
-    return sum((segments or 0) * count for (_, segments), count in parts.items())
-
-
-def _count_arms(parts: Counter[tuple[str | None, int | None]]) -> dict[str, int]:
+def _add_up_group(
+    why: str,
+    moments: tuple[datetime | None, datetime | None],
+    parts: Sequence[tuple[str | None, int | None, int, bool, int]],
+    compiled_message: CompiledMessage,
+    per_send: int,
+    *,
+    lets_queue: bool,
+) -> Coming:
+    sure = sum(count for *_, is_sure, count in parts if is_sure)
+    most = sum(count for *_, count in parts)
+    is_known = all(least is not None for _, least, *_ in parts)
+    at_once = sum((least or 0) * count for _, least, _, is_sure, count in parts if is_sure)
+    whole = sum(largest * count for _, _, largest, _, count in parts)
     arms: Counter[str] = Counter()
-    for (arm, _), count in parts.items():
+    for arm, *_, count in parts:
         if arm is not None:
             arms[arm] += count
-    return dict(sorted(arms.items()))
+    renders = [(compiled_message.renderers[arm], is_sure, count) for arm, _, _, is_sure, count in parts]
+    return Coming(
+        why,
+        *moments,
+        recipients=Span(sure, most),
+        launches=Span(-(-sure // per_send), most),
+        segments=Span(0 if lets_queue else at_once, whole) if is_known else None,
+        renders=Span(
+            0 if lets_queue else sum(count * one.renders_min for one, is_sure, count in renders if is_sure),
+            sum(count * one.renders_max for one, _, count in renders),
+        ),
+        arms=dict(sorted(arms.items())),
+    )
 
 
 _DIGITS = 15
@@ -278,6 +306,7 @@ class PlanCounts:
         messages: in the order of the tracks.
         people: those who get at least one message now.
         later: those who get nothing now, and may get something later.
+        sure: those of them who are sure to.
         digests: of deliveries, by shard.
     """
 
@@ -285,6 +314,7 @@ class PlanCounts:
     launches: list[int]
     people: int = 0
     later: int = 0
+    sure: int = 0
     digests: dict[int, bytes] = field(default_factory=dict)
 
     @classmethod
@@ -299,6 +329,7 @@ class PlanCounts:
         self.launches = [own + one for own, one in zip(self.launches, other.launches, strict=True)]
         self.people += other.people
         self.later += other.later
+        self.sure += other.sure
         self.digests |= other.digests
 
 
@@ -312,11 +343,13 @@ def count_assignments(
     adders = [(tally.add, size.add) for tally, size in zip(counts.messages, sizes, strict=True)]
     people = 0
     for recipient, assignments in assigned:
-        gets_something = comes_later = False
+        gets_something = comes_later = is_sure = False
         for assignment in assignments:
             index = assignment.message
             add, add_group = adders[index]
-            comes_later = add(assignment) or comes_later
+            if add(assignment):
+                comes_later = True
+                is_sure = is_sure or assignment.is_sure
             payload = assignment.payload
             if payload is not None:
                 gets_something = True
@@ -326,6 +359,7 @@ def count_assignments(
             people += 1
         elif comes_later:
             counts.later += 1
+            counts.sure += is_sure
     counts.people = people
     counts.digests = digest.finish()
     counts.launches = [size.count_launches(per_send) for size in sizes]

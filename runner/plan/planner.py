@@ -23,7 +23,7 @@ from runner.execution import LocalExecutor
 from runner.plan.decider import Decider
 from runner.plan.decisions import Decision, mark_follow_ups
 from runner.plan.digest import join_digests
-from runner.plan.model import CampaignPlan, Offer, PlannedLaunch, PlanOptions
+from runner.plan.model import CampaignPlan, Offer, PlannedLaunch, PlanOptions, Span
 from runner.plan.plan_context import TextedPeople, TextedTally
 from runner.plan.plan_counts import LaunchSizes, PlanCounts, count_assignments, find_refusals, group_of
 from runner.source.diagnostic import Diagnostic, Problems
@@ -116,7 +116,7 @@ class AudiencePass:
     ) -> Iterator[Assigned]:
         """Yield `people` with the decisions on them; at most `limit` get something now (None: all)."""
         served, last_day, unread, is_paused = 0, self.last_day, self.unread, self.pause is not None
-        follows = decider.follows
+        follows, outlook = decider.follows, None if is_paused else decider.outlook
         for recipient in people:
             if last_day is None or recipient.consent_day is None or recipient.consent_day <= last_day:
                 assignments = decider.assign(recipient, reporter)
@@ -135,6 +135,8 @@ class AudiencePass:
             if follows:
                 find_opening = partial(decider.find_opening, recipient)
                 assignments = mark_follow_ups(assignments, follows, self.now, find_opening)
+            if outlook is not None:
+                assignments = outlook.mark(assignments, recipient.phone)
             yield recipient, assignments
 
 
@@ -234,8 +236,11 @@ def _add_up(
     campaign, compiled = going.campaign, going.compiled
     if not audience.rows:
         problems.add(_describe_empty(campaign))
+    lets_queue, is_paused = campaign.policy.open_session == "queue", going.pause is not None
     plans = [
-        tally.add_up(one, audience, launches, is_paused=going.pause is not None)
+        tally.add_up(one, audience, launches).replace(
+            coming=tally.add_up_coming(one, going.per_send, lets_queue=lets_queue, is_paused=is_paused)
+        )
         for one, tally, launches in zip(compiled, counts.messages, counts.launches, strict=True)
     ]
     return CampaignPlan(
@@ -247,7 +252,7 @@ def _add_up(
         tuple(find_refusals(campaign.limits, plans, counts.people)),
         pause=going.pause,
         unread=going.unread,
-        recipients_later=counts.later,
+        recipients_later=Span(counts.sure, counts.later),
     )
 
 

@@ -180,7 +180,7 @@ def find_due_message(now: datetime, environ: Mapping[str, str]) -> DueMessage | 
     own = {name: value for name, value in environ.items() if not name.startswith(_LIVE)}
     plan = plan_project(Scope(target=SANDBOX, quiet=True, environ=own), PlanWishes())
     found = (
-        DueMessage(one.first, item.campaign.name, message.id, one.recipients)
+        DueMessage(one.first, item.campaign.name, message.id, one.recipients.most)
         for item in plan.planned
         for message in item.plan.messages
         for one in message.coming

@@ -38,7 +38,7 @@ schedule: {send_between: ["09:00", "19:00"]}
 TABLE = """\
 | when | message | why | people | segments |
 |---|---|---|---|---|
-| 2026-11-20 14:00 to 17:00 UTC | ask | deferred | 2 | 6 |
+| 2026-11-20 14:00 to 17:00 UTC | ask | deferred | 2 | 4 to 6 |
 """
 LATER = "up to 4 texts later (2 more people), from 2026-11-20 14:00 UTC"
 
@@ -100,7 +100,7 @@ def test_plans_for_programs_say_what_comes(
 ) -> None:
     """The JSON has the campaign's sums, each person once, and of each message why, when and how much."""
     (campaign,) = check_json(run("plan", "--format", "json"), "plan")["campaigns"]
-    assert (campaign["people"], campaign["people_later"]) == (0, 2)
+    assert (campaign["people"], campaign["people_later"]) == (0, {"least": 2, "most": 2})
     ask, nudge = campaign["messages"]
     assert [one["why"] for one in (*ask["coming"], *nudge["coming"])] == ["deferred", "awaiting"]
     assert sum(nudge["coming"][0]["arms"].values()) == 2

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from runner.ledger.fingerprint import FingerprintSet, KnownPeople, OpenSession
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.people.replies import UnreadReplies
-from runner.plan.model import Coming, PlanOptions
+from runner.plan.model import Coming, PlanOptions, Span
 from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
@@ -76,10 +76,10 @@ def test_what_is_over_the_limit_comes_later(campaign: Load) -> None:
     plan = World((Person(), Person(), Person()), NOON, limit=1).plan(campaign).make_plan(Problems())
     assert plan is not None
     ask, nudge = plan.messages
-    assert [(one.why, one.recipients) for one in ask.coming] == [("over_limit", 2)]
-    assert [(one.why, one.recipients) for one in nudge.coming] == [("awaiting", 3)]
-    assert (ask.coming[0].segments, ask.coming[0].first) == (4, None)
-    assert (plan.recipients_later, plan.texts_later) == (2, 5)
+    assert [(one.why, one.recipients) for one in ask.coming] == [("over_limit", Span(0, 2))]
+    assert [(one.why, one.recipients) for one in nudge.coming] == [("awaiting", Span(0, 3))]
+    assert (ask.coming[0].segments, ask.coming[0].first) == (Span(0, 4), None)
+    assert (plan.recipients_later, plan.texts_later) == (Span(0, 2), Span(0, 5))
 
 
 FUTURES = st.builds(
@@ -146,22 +146,23 @@ def plan_at(
     return plan
 
 
-def list_counts(message: MessagePlan) -> list[tuple[str, int, int]]:
+def list_spans(message: MessagePlan) -> list[tuple[str, Span, Span]]:
     """Return of each group that comes later why, how many recipients it has, and how many renders."""
     return [(one.why, one.recipients, one.renders) for one in message.coming]
 
 
 def test_before_the_hours_everything_comes_later(campaign: Load) -> None:
-    """What is deferred is told with its first and last moment, segments and renders."""
+    """What is deferred is told with its first and last moment, its launches, segments and renders."""
     plan = plan_at(campaign, NIGHT, f"{{id: news, text: {'x' * 161}}}")
     (news,) = plan.messages
-    assert (news.to_send, plan.recipients_to_send, plan.recipients_later) == (0, 0, 3)
+    assert (news.to_send, plan.recipients_to_send, plan.recipients_later) == (0, 0, Span(3, 3))
     due = datetime(2026, 11, 20, 14, 0, tzinfo=UTC), datetime(2026, 11, 20, 17, 0, tzinfo=UTC)
-    assert news.coming == (Coming("deferred", *due, recipients=3, segments=6, renders=3, arms={}),)
+    # In one run or in three; the same text to all of them.
+    assert news.coming == (Coming("deferred", *due, Span(3, 3), Span(1, 3), Span(6, 6), Span(3, 3), {}),)
 
 
-def test_a_follow_up_comes_to_all_at_most(campaign: Load) -> None:
-    """Who answers is not known: a reminder comes to all at most, not before its wait is over."""
+def test_a_follow_up_comes_to_none_at_least(campaign: Load) -> None:
+    """Who answers is not known: a reminder comes to nobody or to all, not before its wait is over."""
     plan = plan_at(
         campaign,
         NOON,
@@ -170,16 +171,16 @@ def test_a_follow_up_comes_to_all_at_most(campaign: Load) -> None:
         "{id: thanks, text: Thank you, after: {message: ask, wait: 1d}, to: answered}",
     )
     ask, nudge, thanks = plan.messages
-    assert (ask.to_send, list_counts(ask)) == (3, [])
-    assert (list_counts(nudge), list_counts(thanks)) == ([("awaiting", 3, 3)],) * 2
+    assert (ask.to_send, list_spans(ask)) == (3, [])
+    assert (list_spans(nudge), list_spans(thanks)) == ([("awaiting", Span(0, 3), Span(0, 3))],) * 2
     assert (nudge.coming[0].first, thanks.coming[0].first) == (NOON + 2 * DAY, NOON + DAY)
     # Each person counts once: nobody is reached by follow-ups alone.
-    assert (plan.recipients_to_send, plan.recipients_later, plan.texts_later) == (3, 0, 6)
+    assert (plan.recipients_to_send, plan.recipients_later, plan.texts_later) == (3, Span(0, 0), Span(0, 6))
 
 
 def list_firsts(message: MessagePlan) -> list[tuple[str, int, datetime | None]]:
     """Return of each group that comes later why, for how many at most, and not before when."""
-    return [(one.why, one.recipients, one.first) for one in message.coming]
+    return [(one.why, one.recipients.most, one.first) for one in message.coming]
 
 
 def test_people_who_are_held_do_not_date_the_follow_ups_of_others(campaign: Load) -> None:
@@ -259,6 +260,48 @@ def test_no_follow_up_is_dated_before_its_wait_is_over(campaign: Load, world: Wo
     assert [first for first in dated if first is not None] == sorted(firsts)[:1]
 
 
+@pytest.mark.parametrize(
+    ("nudge", "least"),
+    [
+        ("text: Again, to: everyone", 3),
+        ("text: Again, to: everyone, complete_existing_sessions: true", 3),
+        ("text: Again, to: unanswered", 0),
+    ],
+)
+def test_what_comes_after_a_plain_text_comes_for_sure(campaign: Load, nudge: str, least: int) -> None:
+    """A follow-up to everybody goes once its wait is over; none that goes by answers is sure."""
+    first = "{id: ask, text: Hello}" if least else "{id: ask, questions: [{tag: q, text: Why?}]}"
+    plan = plan_at(campaign, NOON, first, f"{{id: nudge, after: {{message: ask, wait: 2d}}, {nudge}}}")
+    assert list_spans(plan.messages[1]) == [("awaiting", Span(least, 3), Span(least, 3))]
+
+
+@pytest.mark.parametrize(
+    ("news", "rules", "least"),
+    [
+        ("text: News", "", 0),
+        ("text: News, complete_existing_sessions: true", "", 3),
+        ("text: News", "policy: {open_session: complete}", 3),
+        ("text: News", "policy: {frequency_cap: {messages: 2, within: 7d}}", 0),
+    ],
+)
+def test_what_may_wait_behind_a_survey_is_not_sure(campaign: Load, news: str, rules: str, least: int) -> None:
+    """People may never end the survey that is due with it; a frequency cap may be reached."""
+    ask = "{id: ask, questions: [{tag: q, text: Why?}]}"
+    plan = plan_at(campaign, NIGHT, ask, f"{{id: news, {news}}}", rules=f"{HOURS}\n{rules}")
+    assert [one.recipients for one in plan.messages[1].coming] == [Span(least, 3)]
+
+
+def test_nothing_that_is_paused_or_behind_an_open_survey_is_sure(campaign: Load) -> None:
+    """A person has to say so, or to end the survey: until then it may not come at all."""
+    paused = replace(World((Person(), Person(asked=WAIT)), NOON), is_paused=True)
+    ask = count(paused, campaign)["ask"]
+    assert [(one.why, one.recipients) for one in ask.coming] == [("paused", Span(0, 1))]
+    asked = count(World((Person(surveyed=True),), NOON), campaign)["ask"]
+    assert [(one.why, one.recipients, one.first) for one in asked.coming] == [
+        ("open_session", Span(0, 1), None)
+    ]
+
+
 def test_who_waits_for_replies_stays_counted(campaign: Load) -> None:
     """A plan whose people wait until replies are read says how many, also if replies became overdue later."""
     plan = World((Person(), Person()), NOON).plan(campaign).make_plan(Problems())
@@ -289,7 +332,7 @@ def test_segments_are_not_known_where_a_text_is_not(campaign: Load) -> None:
     plan = planner.make_plan(problems)
     assert plan is not None, list(problems)
     (held,) = plan.messages[0].coming
-    assert (held.why, held.recipients, held.segments) == ("unresolved", 1, None)
+    assert (held.why, held.recipients, held.segments) == ("unresolved", Span(0, 1), None)
 
 
 def test_what_queues_at_the_service_may_never_be_rendered(campaign: Load) -> None:

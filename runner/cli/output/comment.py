@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.plan.model import Span, sum_spans
 from runner.source.diagnostic import Problems
 from runner.view.blocks import Items, ListItem, Sentence, TableBlock
 from runner.view.markdown import write_markdown
@@ -15,7 +16,7 @@ from runner.workflow.plans.plan_blocks import (
     show_campaign,
     show_destination,
     sum_up_later,
-    write_segments,
+    write_span,
 )
 from runner.workflow.review.plan_comment import count_pending
 from runner.workflow.review.publishing import (
@@ -107,7 +108,7 @@ def _write_keyless(findings: PlanFindings, problems: Problems, about: str) -> Co
     pieces = [Piece("Left out", findings.left_out, is_open=True)] if findings.left_out else []
     for item in findings.planned:
         if any(message.pending for message in item.plan.messages):
-            coming = list_coming(item.plan, is_detailed=False)
+            coming = list_coming(item.plan, is_detailed=False, at_most=True)
             pieces += _fold(f"{item.campaign.name}: what comes, at most", [coming])
         pieces.append(_example_piece(item))
     return CommentText(head, (*pieces, *list_problem_pieces(problems)))
@@ -115,10 +116,11 @@ def _write_keyless(findings: PlanFindings, problems: Problems, about: str) -> Co
 
 def _write_counts(planned: Sequence[PlanResult], problems: Problems) -> str:
     messages = (message for item in planned for message in item.plan.messages)
+    segments = write_span(sum_spans(Span(one.segments_min, one.segments_max) for one in messages))
     counts = [
         count_words(len(planned), "campaign"),
         f"{count_words(sum(item.plan.recipients_to_send for item in planned), 'person', 'people')} to text",
-        write_segments(messages),
+        f"{segments} segment{'' if segments == '1' else 's'}",
         sum_up_later(item.plan for item in planned),
         count_words(problems.error_count, "error"),
         count_words(problems.warning_count, "warning") if problems.warning_count else "",

@@ -6,6 +6,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING, get_args
 
 from runner.campaign.timing_words import describe_follow_up
+from runner.plan.model import Span, sum_spans
 from runner.reasons import REASONS, Disposition
 from runner.service.target import EMBEDDED, describe_destination
 from runner.text.segment import advise
@@ -60,8 +61,8 @@ def show_plans(planned: Sequence[PlanResult], *, is_detailed: bool = False) -> I
         yield Sentence(line, "notice" if line.startswith(f"{_STOPPED}: ") else "strong")
 
 
-def show_campaign(plan: CampaignPlan, *, is_detailed: bool = False) -> Iterator[Block]:
-    """Yield a campaign's counts, remarks on them, and what comes later."""
+def show_campaign(plan: CampaignPlan, *, is_detailed: bool = False, at_most: bool = False) -> Iterator[Block]:
+    """Yield a campaign's counts, remarks on them, and what comes later; `at_most` leaves out lower bounds."""
     costs = ("launches", "segments") if is_detailed else ("segments",)
     columns = [
         column
@@ -73,7 +74,9 @@ def show_campaign(plan: CampaignPlan, *, is_detailed: bool = False) -> Iterator[
             message.id,
             *(getattr(message, column) for column in columns),
             *([message.launches] if is_detailed else []),
-            write_span(message.segments_min, message.segments_max),
+            message.segments_min
+            if message.segments_min == message.segments_max
+            else write_span(Span(message.segments_min, message.segments_max)),
         ]
         for message in plan.messages
     ]
@@ -81,7 +84,7 @@ def show_campaign(plan: CampaignPlan, *, is_detailed: bool = False) -> Iterator[
     essential = frozenset({"message", "rows", "to send", *costs})
     yield from _limit(TableBlock(("message", *names), rows, essential=essential), is_detailed=is_detailed)
     yield Items(list(_list_remarks(plan, is_detailed=is_detailed)))
-    coming = list_coming(plan, is_detailed=is_detailed)
+    coming = list_coming(plan, is_detailed=is_detailed, at_most=at_most)
     if coming.rows and any(message.coming for message in plan.messages):
         yield from _limit(coming, is_detailed=is_detailed)
 
@@ -122,8 +125,8 @@ def _list_remarks(plan: CampaignPlan, *, is_detailed: bool) -> Iterator[ListItem
 
 def _remark_on(plan: CampaignPlan, message: MessagePlan, *, is_detailed: bool) -> Iterator[ListItem]:
     if message.to_send and is_detailed:
-        renders = write_span(message.renders_min, message.renders_max)
-        yield ListItem(f"{renders} {'render' if message.renders_max == 1 else 'renders'}")
+        renders = Span(message.renders_min, message.renders_max)
+        yield ListItem(f"{write_span(renders)} {'render' if renders.most == 1 else 'renders'}")
     if message.arms:
         yield ListItem("arms: " + ", ".join(f"{arm} {count:,}" for arm, count in message.arms.items()))
     yield from map(ListItem, _advise(message.costly_characters))
@@ -179,24 +182,31 @@ def _advise(characters: dict[str, CostlyCharacter]) -> Iterator[str]:
         yield f"{len(ranked) - _SHOWN_CHARACTERS} more characters make texts UCS-2"
 
 
-def list_coming(plan: CampaignPlan, *, is_detailed: bool) -> TableBlock:
-    """Return a table of a plan's texts: now, and at most later."""
-    rows: list[tuple[str, ...]] = []
+def list_coming(plan: CampaignPlan, *, is_detailed: bool, at_most: bool = False) -> TableBlock:
+    """Return a table of a plan's texts, now and later.
+
+    `at_most` leaves out lower bounds: some of these people may have the text already.
+    """
+    rows: list[tuple[str | Span | None, ...]] = []
     sent = {message.id: message for message in plan.campaign.messages}
     for message in plan.messages:
         if message.to_send:
-            segments = write_span(message.segments_min, message.segments_max)
-            renders = write_span(message.renders_min, message.renders_max)
-            rows.append(("now", message.id, "", f"{message.to_send:,}", segments, renders))
+            recipients = Span(message.to_send, message.to_send)
+            launches = Span(message.launches, message.launches)
+            segments = Span(message.segments_min, message.segments_max)
+            renders = Span(message.renders_min, message.renders_max)
+            rows.append(("now", message.id, "", recipients, segments, launches, renders))
     for message in plan.messages:
         for one in message.coming:
-            why = _describe_coming(one, sent[message.id])
-            counts = (one.recipients, one.segments, one.renders)
-            shown = ["not known" if count is None else f"{count:,}" for count in counts]
-            rows.append((_describe_moments(one), message.id, why, *shown))
-    columns = ("when", "message", "why", "people", "segments", "renders")
+            spans = one.recipients, one.segments, one.launches, one.renders
+            rows.append((_describe_moments(one), message.id, _describe_coming(one, sent[message.id]), *spans))
+    columns = ("when", "message", "why", "people", "segments", "launches", "renders")
     width = len(columns) if is_detailed else 5
-    return TableBlock(columns[:width], [row[:width] for row in rows], figures=False)
+    shown = [
+        tuple(cell if isinstance(cell, str) else write_span(cell, at_most=at_most) for cell in row[:width])
+        for row in rows
+    ]
+    return TableBlock(columns[:width], shown, figures=False)
 
 
 def _describe_coming(one: Coming, message: Message) -> str:
@@ -245,8 +255,8 @@ def _sum_up(planned: Sequence[PlanResult]) -> str:
     held = sum(message.open_session for message in messages)
     if not people and not later and not held:
         return "Nothing to send."
-    segments = write_segments(messages)
-    now = f"{count_words(people, 'person', 'people')} now, {segments}"
+    segments = write_span(sum_spans(Span(one.segments_min, one.segments_max) for one in messages))
+    now = f"{count_words(people, 'person', 'people')} now, {segments} segment{'' if segments == '1' else 's'}"
     parts = [f"To send to {plans[0].target}: {now}" if people else "Nothing to send now"]
     parts += [later] if later else []
     parts += filter(None, [", ".join(_list_left_out(plans))])
@@ -265,12 +275,12 @@ def _list_left_out(plans: Sequence[CampaignPlan]) -> Iterator[str]:
 def sum_up_later(plans: Iterable[CampaignPlan]) -> str:
     """Return the number and the start of later texts in a few words; empty if there are none."""
     found = list(plans)
-    texts = sum(plan.texts_later for plan in found)
+    texts = sum(plan.texts_later.most for plan in found)
     if not texts:
         return ""
     groups = [one for plan in found for message in plan.messages for one in message.coming]
     due = min((one.first for one in groups if one.first is not None), default=None)
-    others = sum(plan.recipients_later for plan in found)
+    others = sum(plan.recipients_later.most for plan in found)
     people = f" ({count_words(others, 'more person', 'more people')})" if others else ""
     moment = f", from {write_minute(due)}" if due is not None else ""
     return f"up to {count_words(texts, 'text')} later{people}{moment}"
@@ -281,13 +291,8 @@ def write_minute(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def write_span(least: int, most: int) -> str:
-    """Return a range for people: `236 to 472`."""
-    return f"{most:,}" if least == most else f"{least:,} to {most:,}"
-
-
-def write_segments(messages: Iterable[MessagePlan]) -> str:
-    """Return the segments to send now of some messages, in words."""
-    counts = [(one.segments_min, one.segments_max) for one in messages]
-    segments = write_span(sum(least for least, _ in counts), sum(most for _, most in counts))
-    return f"{segments} segment{'' if segments == '1' else 's'}"
+def write_span(span: Span | None, *, at_most: bool = False) -> str:
+    """Return a range for people: `236 to 472`, or its most."""
+    if span is None:
+        return "not known"
+    return f"{span.most:,}" if at_most or span.least == span.most else f"{span.least:,} to {span.most:,}"
