@@ -232,7 +232,7 @@ class _Planning:
                 begin=self._find_planning(stack, opened, reader),
                 names=RecordNames(workspace, opened),
             )
-            changed = list_changed(opened, planned) if self.settings is None else ()
+            changed = list_changed(opened, workspace.key, planned) if self.settings is None else ()
             warn_of_known_tags(workspace, opened, planned)
             workspace.say_risks(opened, quiet=self.scope.quiet)
         document = describe_plans(planned, now=format_moment(self.moment))
