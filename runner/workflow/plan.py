@@ -230,7 +230,7 @@ class _Planning:
                 begin=self._find_planning(stack, reader),
                 names=RecordNames(workspace, opened),
             )
-            changed = list_changed(opened, planned)
+            changed = list_changed(opened, workspace.key, planned)
             warn_of_known_tags(workspace, opened, planned)
             workspace.say_risks(opened, quiet=self.scope.quiet)
         document = describe_plans(planned, now=format_moment(self.moment))

@@ -143,7 +143,7 @@ def test_another_key_stops(ledger: Ledger, identity: Identity, make_record: Make
     """With another key everyone would look new; a key can be set until something is on record."""
     keyed = replace(identity, key=TargetKey.of("live", STATE_KEY))
     enter_record(ledger, identity)
-    assert enter_record(ledger, keyed).key == keyed.key
+    assert enter_record(ledger, keyed).is_empty()
     fill(ledger, dump(make_record("a", 101), key=keyed.key), key=keyed.key)
     cases: list[tuple[str | None, type[LedgerError | MissingKeyError], str]] = [
         (None, MissingKeyError, "was written with a RUNNER_STATE_KEY, and none is set"),
@@ -300,7 +300,7 @@ class TestRenamedCampaign:
 
     def test_a_new_name_without_a_record_starts_afresh(self, ledger: Ledger, renamed: Identity) -> None:
         """Naming old names that nothing was sent under changes nothing."""
-        assert read_record(ledger, renamed).key is None
+        assert read_record(ledger, renamed).campaign_id is None
         assert enter_record(ledger, renamed).is_empty()
 
     def test_records_that_grew_apart_stop(

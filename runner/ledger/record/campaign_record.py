@@ -97,27 +97,11 @@ class Identity:
         return (self.name, *(name for name in self.renamed_from if name != self.name))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CampaignRecord:
-    """A record without its deliveries: enough to send, and to write the lockfile.
-
-    `campaign_id` is None if the ledger lacks the campaign; `key`, if nothing is recorded.
-    """
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The recorded deliveries of a campaign; `campaign_id` is None if the ledger lacks it."""
 
     campaign_id: int | None
-    key: TargetKey | None
-
-    def require_entered(self) -> tuple[int, TargetKey]:
-        """Return the ledger's number and the key of a campaign that was entered."""
-        if self.campaign_id is None or self.key is None:
-            raise ValueError("this record was only read")
-        return self.campaign_id, self.key
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record(CampaignRecord):
-    """The record of a campaign, with all deliveries (`known`)."""
-
     known: RecordedDeliveries
 
     @property
@@ -130,13 +114,19 @@ class Record(CampaignRecord):
             for person in sorted(known.sent.get(message, nobody) | known.unresolved.get(message, nobody))
         )
 
-    def is_empty(self) -> bool:
-        """Return whether nobody is recorded as texted."""
-        return self.known.is_empty()
+    def require_entered(self) -> int:
+        """Return the ledger's number of a campaign that was entered."""
+        if self.campaign_id is None:
+            raise ValueError("this record was only read")
+        return self.campaign_id
 
     def count_texted(self) -> Mapping[str, tuple[int, int]]:
         """Return the numbers of people who got each message, and who may have, by message id."""
         return self.known.count_texted()
+
+    def is_empty(self) -> bool:
+        """Return whether nobody is recorded as texted."""
+        return self.known.is_empty()
 
     def is_unclear(self) -> bool:
         """Return whether there are deliveries that may or may not have been made."""
@@ -158,8 +148,7 @@ def read_record(ledger: Ledger, identity: Identity, reserved: Collection[Reserva
         reserved = list_unknown(connection, reserved)
     if reserved:
         add_reserved(known, reserved, identity.message_ids)
-    has_key = campaign_id is not None or bool(reserved)
-    return Record(campaign_id=campaign_id, key=identity.key if has_key else None, known=known)
+    return Record(campaign_id, known)
 
 
 def read_earlier_messages(
@@ -196,13 +185,13 @@ def enter_record(
         if reopens_rejected:
             reopen_rejected(connection, campaign_id)
         known = read_known(connection, campaign_id)
-    return Record(campaign_id=campaign_id, key=identity.key, known=known)
+    return Record(campaign_id, known)
 
 
-def enter_head(ledger: Ledger, identity: Identity, reserved: Collection[Reservation] = ()) -> CampaignRecord:
-    """Return the record as `enter_record` does, without the deliveries."""
+def enter_identity(ledger: Ledger, identity: Identity, reserved: Collection[Reservation] = ()) -> int:
+    """Enter a campaign as `enter_record` does, and return the ledger's number of it."""
     with ledger.writing() as connection:
-        return CampaignRecord(campaign_id=_enter(connection, ledger, identity, reserved), key=identity.key)
+        return _enter(connection, ledger, identity, reserved)
 
 
 def _enter(
@@ -272,7 +261,7 @@ def _count_launches(connection: Connection, campaign_id: int) -> tuple[int, str 
     return count, connection.execute(ordered).scalar()
 
 
-def rewrite_lockfile(ledger: Ledger, identity: Identity, record: CampaignRecord) -> bool:
+def rewrite_lockfile(ledger: Ledger, identity: Identity, campaign_id: int) -> bool:
     """Write the lockfile under the campaign's lock, if anything was sent; return True if it changed.
 
     What git has brought meanwhile is entered before.
@@ -287,7 +276,7 @@ def rewrite_lockfile(ledger: Ledger, identity: Identity, record: CampaignRecord)
         except LockfileError as error:
             hint = f"the ledger has all that was sent; {error.hint}"
             raise LockfileError(error.message, hint=hint) from None
-        return _save(connection, identity, record, keeps_empty=False)
+        return _save(connection, identity, campaign_id, keeps_empty=False)
 
 
 def write_lockfile(ledger: Ledger, identity: Identity, *, keeps_counts: bool) -> bool:
@@ -297,12 +286,11 @@ def write_lockfile(ledger: Ledger, identity: Identity, *, keeps_counts: bool) ->
         if row is None:
             return False
         present = replace(identity, name=row.name, keeps_counts=keeps_counts)
-        record = CampaignRecord(campaign_id=row.id, key=identity.key)
-        return _save(connection, present, record, keeps_empty=True)
+        return _save(connection, present, row.id, keeps_empty=True)
 
 
-def _save(connection: Connection, identity: Identity, record: CampaignRecord, *, keeps_empty: bool) -> bool:
-    contents = _gather_contents(connection, identity, record, keeps_empty=keeps_empty)
+def _save(connection: Connection, identity: Identity, campaign_id: int, *, keeps_empty: bool) -> bool:
+    contents = _gather_contents(connection, identity, campaign_id, keeps_empty=keeps_empty)
     if contents is None:
         return False
     changed, digest = save_lockfile(identity.lockfile, contents)
@@ -311,19 +299,16 @@ def _save(connection: Connection, identity: Identity, record: CampaignRecord, *,
 
 
 def compose_lockfile(
-    connection: Connection, identity: Identity, record: CampaignRecord, *, is_needed: bool
+    connection: Connection, identity: Identity, campaign_id: int, *, is_needed: bool
 ) -> str | None:
     """Return the current text of the lockfile; None if nothing was sent, unless `is_needed`."""
-    contents = _gather_contents(connection, identity, record, keeps_empty=is_needed)
+    contents = _gather_contents(connection, identity, campaign_id, keeps_empty=is_needed)
     return None if contents is None else "".join(dump_lockfile(contents))
 
 
 def _gather_contents(
-    connection: Connection, identity: Identity, record: CampaignRecord, *, keeps_empty: bool
+    connection: Connection, identity: Identity, campaign_id: int, *, keeps_empty: bool
 ) -> LockfileContents | None:
-    if record.campaign_id is None:
-        return None
-    campaign_id = record.campaign_id
     dismissed = read_dismissed(connection, campaign_id)
     further = (dismissed, list_former_names(connection, campaign_id), read_runs(connection, campaign_id))
     count, last = _count_launches(connection, campaign_id)

@@ -16,6 +16,7 @@ from runner.delivery.campaign_ref import ListedCampaign
 from runner.delivery.recovery import LostLaunches, Recovery, SettleSummary
 from runner.errors import UnusableListError
 from runner.ledger.files.lockfile import require_writable
+from runner.ledger.record.campaign_record import rewrite_lockfile
 from runner.ledger.record.entry import list_unexplained
 from runner.ledger.record.unsettled import count_unsettled, list_tags, list_unsettled
 from runner.ledger.results.sendings import is_behind, note_behind, was_planned
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from runner.delivery.comparison import Verdict
     from runner.ledger.database import Ledger
     from runner.ledger.locks.campaign_lock import CampaignLock
-    from runner.ledger.record.campaign_record import CampaignRecord, Record
+    from runner.ledger.record.campaign_record import Record
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import Offer
     from runner.service.client import ServiceClient
@@ -71,7 +72,8 @@ class ApplySession:
         self.stack = ExitStack()
         self.locks: dict[str, CampaignLock] = {}
         self._service: tuple[ServiceClient, Target] | None = None
-        self._records: dict[str, CampaignRecord] = {}
+        # The ledger's numbers of entered campaigns, by name.
+        self._entered: dict[str, int] = {}
         window_s = options.settle_window_s
         self._window_s = workspace.target.settle_window if window_s is None else window_s
         self._said: set[str] = set()
@@ -93,16 +95,15 @@ class ApplySession:
             self._service = self.stack.enter_context(opening)
         return self._service
 
-    def describe(self, campaign: Campaign, record: CampaignRecord) -> ListedCampaign:
+    def describe(self, campaign: Campaign) -> ListedCampaign:
         """Return a held campaign with its two sources of launches: ledger and service."""
-        campaign_id, key = record.require_entered()
         return ListedCampaign(
             ledger=self.ledger,
             client=self.open_service()[0],
             target=self.workspace.target.name,
-            campaign_id=campaign_id,
+            campaign_id=self.number(campaign),
             campaign=campaign.name,
-            key=key,
+            key=self.workspace.key,
             now=self.workspace.now_text,
             lock=self.locks[campaign.name],
             is_embedded=self.workspace.target.base_url is None,
@@ -122,7 +123,7 @@ class ApplySession:
         record = self.enter(campaign, reopens_rejected=True)
         if self.is_idle or not record.is_unclear():
             return record
-        found = self.settle(campaign, record)
+        found = self.settle(campaign)
         self._note_adopted(campaign, len(found.adopted))
         if found.failure is not None:
             raise found.failure
@@ -133,23 +134,23 @@ class ApplySession:
     def enter(self, campaign: Campaign, *, reopens_rejected: bool = False) -> Record:
         """Enter a held campaign's record, and return it, as `campaign_record.enter_record` does."""
         record = self.workspace.enter_record(self.ledger, campaign, reopens_rejected=reopens_rejected)
-        self._records[campaign.name] = record
+        self._entered[campaign.name] = record.require_entered()
         return record
 
-    def record_of(self, campaign: Campaign) -> CampaignRecord:
-        """Return the record of a campaign that this run has imported."""
-        return self._records[campaign.name]
+    def number(self, campaign: Campaign) -> int:
+        """Return the ledger's number of a campaign that this run has entered."""
+        return self._entered[campaign.name]
 
     def judge(self, campaign: Campaign) -> list[Verdict]:
         """Lock a campaign, and compare its unresolved launches with the service's list."""
         self._lock(campaign)
         record = self.enter(campaign)
-        return self.recover(campaign, record).judge() if record.is_unclear() else []
+        return self.recover(campaign).judge() if record.is_unclear() else []
 
-    def settle(self, campaign: Campaign, record: CampaignRecord) -> SettleSummary:
+    def settle(self, campaign: Campaign) -> SettleSummary:
         """Settle a held campaign's unresolved launches."""
         with stop_on_interrupt(self.stop):
-            found = self.recover(campaign, record).settle()
+            found = self.recover(campaign).settle()
         if found.adopted and not self.scope.quiet:
             launches = count_words(len(found.adopted), "launch", "launches")
             note(f"{campaign.name}: {launches} of unknown outcome had been sent; recorded.")
@@ -170,14 +171,14 @@ class ApplySession:
             UnusableListError: the lists cannot show launches of a lost run.
         """
         campaign = item.campaign
-        has_reason = item.plan.recipients_to_send or self._ask(item.record, list_unexplained)
+        has_reason = item.plan.recipients_to_send or self._ask(campaign, list_unexplained)
         if self.is_idle or not has_reason:
             return False
         require_writable(self.workspace.identify(campaign).lockfile)
-        subject = self.describe(campaign, item.record)
+        subject = self.describe(campaign)
         # Then everything that was sent before this run must be listed.
         is_late, (may_be_lost, _) = self._left_s <= 0, self._find_doubts(subject)
-        found = self._look(campaign, item.record, subject)
+        found = self._look(campaign, subject)
         if found.is_surprising:
             self._surprised.add(campaign.name)
         is_surprising = campaign.name in self._surprised
@@ -186,7 +187,7 @@ class ApplySession:
         is_worth_waiting = bool(item.plan.recipients_to_send) and (is_early or found.gap is not None)
         if is_worth_waiting and not found.has_changed_record:
             self._wait_for_lists(campaign, is_first=not is_surprising)
-            found = self._look(campaign, item.record, subject)
+            found = self._look(campaign, subject)
         self._note_adopted(campaign, found.adopted)
         if found.gap is not None and not found.has_changed_record:
             raise UnusableListError(
@@ -219,11 +220,11 @@ class ApplySession:
             is_new = not was_planned(connection, subject.campaign_id, is_shared=is_shared)
             return is_new, is_new or is_behind(connection, subject.campaign_id)
 
-    def _look(self, campaign: Campaign, record: CampaignRecord, subject: ListedCampaign) -> LostLaunches:
+    def _look(self, campaign: Campaign, subject: ListedCampaign) -> LostLaunches:
         with self.ledger.reading() as connection:
             recorded = list_tags(connection, subject.campaign_id)
         has_gaps = not recorded or self._find_doubts(subject)[1]
-        found = self.recover(campaign, record).find_lost(
+        found = self.recover(campaign).find_lost(
             partial(self._find_payloads, campaign), _list_tags(campaign, recorded), is_behind=has_gaps
         )
         if found.adopted:
@@ -238,7 +239,7 @@ class ApplySession:
     def _find_payloads(self, campaign: Campaign, phones: Container[str] | None) -> dict[str, list[Offer]]:
         """Return unsent payloads by phone, due or not, for some recipients (None for all)."""
         record = self.workspace.read_record(self.ledger, campaign)
-        return find_payloads(campaign, record.known, record.key, phones)
+        return find_payloads(campaign, record.known, self.workspace.key, phones)
 
     def _wait_for_lists(self, campaign: Campaign, *, is_first: bool) -> None:
         why = "if a run of another machine was lost, the service may still have to list what it sent"
@@ -249,11 +250,11 @@ class ApplySession:
         if is_stopped:
             raise interrupt_run()
 
-    def recover(self, campaign: Campaign, record: CampaignRecord) -> Recovery:
+    def recover(self, campaign: Campaign) -> Recovery:
         """Return the comparison of a held campaign's record with the service's lists."""
         why = "the service may still have to list launches of unknown outcome"
         return Recovery(
-            self.describe(campaign, record),
+            self.describe(campaign),
             window_s=self._window_s,
             history_s=self.workspace.target.settle_history,
             wait=partial(self._wait, campaign, why=why),
@@ -274,22 +275,22 @@ class ApplySession:
     def rewrite_lockfile(self, campaign: Campaign) -> None:
         """Write the lockfile of an imported campaign, also to the state remote."""
         self.locks[campaign.name].require_held_now()
-        self.workspace.rewrite_lockfile(self.ledger, campaign, self._records[campaign.name])
-        self.remote_intents.keep(self.workspace.identify(campaign), self._records[campaign.name])
+        identity = self.workspace.identify(campaign)
+        rewrite_lockfile(self.ledger, identity, self.number(campaign))
+        self.remote_intents.keep(identity, self.number(campaign))
 
-    def count_unsettled(self, record: CampaignRecord) -> int:
+    def count_unsettled(self, campaign: Campaign) -> int:
         """Return the number of a campaign's deliveries of unknown outcome."""
-        return self._ask(record, count_unsettled)
+        return self._ask(campaign, count_unsettled)
 
     def list_unsettled_keys(self, campaign: Campaign) -> set[str]:
         """Return the keys of a campaign's unresolved launches."""
-        return {launch.key for launch in self._ask(self.record_of(campaign), list_unsettled)}
+        return {launch.key for launch in self._ask(campaign, list_unsettled)}
 
-    def _ask(self, record: CampaignRecord, query: Callable[[LedgerConnection, int], _Answer]) -> _Answer:
+    def _ask(self, campaign: Campaign, query: Callable[[LedgerConnection, int], _Answer]) -> _Answer:
         """Return the ledger's answer to a query about one campaign."""
-        campaign_id, _ = record.require_entered()
         with self.ledger.reading() as connection:
-            return query(connection, campaign_id)
+            return query(connection, self.number(campaign))
 
     def _lock(self, campaign: Campaign) -> None:
         timeout_s = self.options.lock_timeout_s

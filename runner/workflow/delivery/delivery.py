@@ -165,7 +165,7 @@ class DeliveryRun:
     def _settle_gone(self, campaign: Campaign, *, may_be_unknown: bool) -> None:
         self.session.enter_settled(campaign)
         self.session.rewrite_lockfile(campaign)
-        unknown = self.session.count_unsettled(self.session.record_of(campaign))
+        unknown = self.session.count_unsettled(campaign)
         if unknown and not may_be_unknown:
             people = count_words(unknown, "recipient")
             raise UnknownOutcomesError(
@@ -187,7 +187,7 @@ class DeliveryRun:
                 sends = None if has_ended or not run.planned.plan.recipients_to_send else provenance
                 self.failures.attempt(run.planned.campaign, partial(self._deliver_one, run, sends))
                 run.ended_at = self.session.workspace.now()
-                run.unresolved = self.session.count_unsettled(run.planned.record)
+                run.unresolved = self.session.count_unsettled(run.planned.campaign)
                 name, target = run.planned.campaign.name, run.planned.plan.target
                 measure("sms_campaign.recipient.unresolved", run.unresolved, campaign=name, target=target)
         return runs
@@ -213,7 +213,7 @@ class DeliveryRun:
         try:
             self._send_and_settle(run, sender, provenance)
         finally:
-            campaign_id, _ = item.record.require_entered()
+            campaign_id = self.session.number(item.campaign)
             # Lockfiles are written after failed runs, too; their own read errors would hide the cause.
             with suppress(RunnerError):
                 most = None if item.own_planner is not None else _MOST_LISTED
@@ -245,7 +245,7 @@ class DeliveryRun:
             accepted = count
 
     def _refresh(self, run: CampaignRun, provenance: Run) -> None:
-        campaign_id, _ = run.planned.record.require_entered()
+        campaign_id = self.session.number(run.planned.campaign)
         run.summary.refresh(self.session.ledger, campaign_id, provenance.id)
 
     def _settle(self, item: PlanResult) -> SettleSummary:
@@ -253,7 +253,7 @@ class DeliveryRun:
         self.session.locks[item.campaign.name].require_held_now()
         try:
             with span("settle", campaign=item.campaign.name):
-                found = self.session.settle(item.campaign, item.record)
+                found = self.session.settle(item.campaign)
         except ServiceError as error:
             found = SettleSummary(failure=error)
         if found.failure is not None:
@@ -286,7 +286,7 @@ class Sender:
         """Send the plan's launches, or in later rounds those found not to have been sent."""
         self._advance(advance, 0)
         item, order = self.item, MessageOrder()
-        ref = self.session.describe(item.campaign, item.record)
+        ref = self.session.describe(item.campaign)
         launches, self.launches = self.launches, None
         if launches is None:
             launches = OnRecord(ref, self.run.id, order).leave_out(self._unclear)

@@ -57,7 +57,7 @@ class ClusterPlanning:
             self.reader.read(campaign),
             partitions,
             record.known,
-            record.key,
+            None if record.is_empty() else self.workspace.key,
             list_variables(target.name, self.workspace.targets)[-1],
             tuple((item.campaign.name, item.plan.parts) for item in before if item.plan.parts),
             keeps_launches=self.keeps_launches or options.keeps_people,

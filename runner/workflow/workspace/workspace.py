@@ -20,13 +20,11 @@ from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import LockHolder, find_run_url, hold_campaign_lock
 from runner.ledger.model import format_moment
 from runner.ledger.record.campaign_record import (
-    CampaignRecord,
     Identity,
-    enter_head,
+    enter_identity,
     enter_record,
     find_campaign_id,
     read_record,
-    rewrite_lockfile,
 )
 from runner.service.target import (
     SANDBOX,
@@ -255,10 +253,9 @@ class Workspace:
         reserved = [] if self.state is None else self.state.list_reservations(identity.names)
         return read_record(ledger, identity, reserved)
 
-    def read_head(self, ledger: Ledger, campaign: Campaign) -> CampaignRecord:
-        """Return a campaign's record without its deliveries; write nothing."""
-        campaign_id = find_campaign_id(ledger, self._identify_safely(campaign))
-        return CampaignRecord(campaign_id=campaign_id, key=None if campaign_id is None else self.key)
+    def find_campaign_id(self, ledger: Ledger, campaign: Campaign) -> int | None:
+        """Return the ledger's number of a campaign; None if the ledger has none."""
+        return find_campaign_id(ledger, self._identify_safely(campaign))
 
     def enter_record(self, ledger: Ledger, campaign: Campaign, *, reopens_rejected: bool = False) -> Record:
         """Return a campaign's record, entered under its present names."""
@@ -267,9 +264,9 @@ class Workspace:
         reserved = self.state.list_reservations(identity.names) if self.state and is_held else []
         return enter_record(ledger, identity, reserved, reopens_rejected=reopens_rejected)
 
-    def enter_head(self, ledger: Ledger, campaign: Campaign) -> CampaignRecord:
-        """Return the head of a campaign's record, entered under its present names."""
-        return enter_head(ledger, self._identify_safely(campaign))
+    def enter_campaign(self, ledger: Ledger, campaign: Campaign) -> int:
+        """Enter a campaign under its present names, and return the ledger's number of it."""
+        return enter_identity(ledger, self._identify_safely(campaign))
 
     def hold_lock(
         self, ledger: Ledger, campaign: Campaign, *, timeout_s: float = 0
@@ -284,10 +281,6 @@ class Workspace:
         identity = self.identify(campaign)
         holder = describe_this_run(self.environ)
         return hold_campaign_lock(ledger, identity.target, identity.names, holder, timeout_s=timeout_s)
-
-    def rewrite_lockfile(self, ledger: Ledger, campaign: Campaign, record: CampaignRecord) -> None:
-        """Rewrite a campaign's lockfile from the ledger, under the campaign's lock."""
-        rewrite_lockfile(ledger, self.identify(campaign), record)
 
     def _identify_safely(self, campaign: Campaign) -> Identity:
         """Identify a campaign, all of whose lockfiles could be read, and whose own is its own."""
