@@ -36,7 +36,7 @@ from runner.source.quantity import write_duration
 from runner.workflow.approval_coverage import ApprovalStore, leave_out_unapproved
 from runner.workflow.delivery.apply_session import ApplySession
 from runner.workflow.delivery.campaign_run import RunOptions, keep_audiences, trace_run
-from runner.workflow.delivery.delivery import DeliveryRun, RunPlanning
+from runner.workflow.delivery.delivery import DeliveryRun
 from runner.workflow.failures import Failures
 from runner.workflow.observer import warn
 from runner.workflow.plans.context_reader import PlanContextReader
@@ -256,7 +256,7 @@ def apply_campaigns(
         names = RecordNames(workspace, opened, is_target_only=options.settle_only)
         workspace.say_risks(opened, quiet=scope.quiet)
         failures, pace = Failures(), Pace(None, time.monotonic, session.stop)
-        run = DeliveryRun(session, failures, RunPlanning(session, failures, names, cluster), pace)
+        run = DeliveryRun(session, failures, pace, names, cluster)
         reader = PlanContextReader(workspace, opened, saved.now if saved else workspace.now())
         planned = run.plan(scope, plan_options, reader)
         # Unknown outcomes are an error of sending, not of settling.
@@ -316,7 +316,7 @@ def _choose_sound(
         run.failures.accept_pauses(saved.knows_pause)
         planned = leave_out_paused(planned, run.failures)
         saved.require_unchanged(planned, run.failures.errors)
-        planned = run.planning.bring_forward(planned, plan_options)
+        planned = run.bring_forward(planned, plan_options)
     for line in describe_unread(planned):
         warn(line)
     planned = leave_out_refused(planned, run.failures, ". Nothing was sent")

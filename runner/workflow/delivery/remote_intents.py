@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from runner.delivery.campaign_ref import CampaignRef
 from runner.delivery.comparison import digest_definition
-from runner.delivery.intent_log import make_intent
 from runner.errors import RunLockedError, RunnerError, StateLockedError
 from runner.git.lease import LeasePatience
 from runner.ledger.database import find_absorbed, note_absorbed
@@ -183,7 +182,7 @@ class RemoteIntents:
         target, name = self._workspace.target.name, item.campaign.name
         ref = CampaignRef(self._ledger, target, item.record.require_entered(), name, self._workspace.key)
         at = self._workspace.now_text()
-        pairs = ((launch, make_intent(ref, launch)) for launch in group)
+        pairs = ((launch, ref.make_intent(launch)) for launch in group)
         return [
             ReservedLaunch(
                 **{name: getattr(intent, name) for name in _SHARED},
