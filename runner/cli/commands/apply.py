@@ -30,12 +30,7 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner apply\n  runner apply campaigns/customer-pulse.yaml --limit 50\n"
-    "  runner apply --auto-approve --quiet\n"
-    "  runner plan --out plan.json && runner apply --plan plan.json",
-)
+@click.command(cls=Command)
 @target_scope
 @format_option("human", "json")
 @special_option(
@@ -86,6 +81,12 @@ def command(
 
     Nothing is sent if the replies on the target have not been read for longer than
     `policy.read_replies_within`, because somebody may have opted out: `runner reconcile` reads them.
+
+    Examples:
+        runner apply
+        runner apply campaigns/customer-pulse.yaml --limit 50
+        runner apply --auto-approve --quiet
+        runner plan --out plan.json && runner apply --plan plan.json
     """
     if wishes["settle_only"] and (plan_file or test_to is not None):
         raise UsageError("--settle-only sends nothing: --plan and --test-to don't go with it")

@@ -39,9 +39,7 @@ _STEPS = (
 _INBOX = "http://127.0.0.1:8025"
 
 
-@click.command(
-    cls=Command, epilog="\b\nExamples:\n  runner demo\n  runner demo --dir /tmp/look-around --seed 7"
-)
+@click.command(cls=Command)
 @click.option(
     "--dir",
     "folder",
@@ -55,6 +53,10 @@ def command(folder: Path | None, seed: int) -> int:
 
     The example campaigns are copied to a new folder. One of them is sent to the built-in service, answered by
     simulated participants, and reported. Nobody is texted.
+
+    Examples:
+        runner demo
+        runner demo --dir /tmp/look-around --seed 7
     """
     scratch = _prepare(folder)
     is_done = False

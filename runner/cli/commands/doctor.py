@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
-@click.command(
-    cls=Command, epilog="\b\nExamples:\n  runner doctor\n  runner doctor --target live --format json"
-)
+@click.command(cls=Command)
 @target_scope
 @format_option("human", "json")
 def command(scope: Scope, format_: str) -> int:
@@ -28,6 +26,10 @@ def command(scope: Scope, format_: str) -> int:
 
     It changes nothing and sends nothing. It writes no secret and no phone number: paste it into a bug report.
     Exits with 1 if something does not work.
+
+    Examples:
+        runner doctor
+        runner doctor --target live --format json
     """
     examination = examine(scope)
     show(examination, format_, {"human": _write_checks})

@@ -18,13 +18,17 @@ _FILE = Path(__file__).parents[1] / "explanations.json"
 _COLOURS = {"-": "red", "+": "green"}
 
 
-@click.command(cls=Command, epilog="\b\nExamples:\n  runner explain\n  runner explain yaml-duplicate-key")
+@click.command(cls=Command)
 @click.argument("code", required=False)
 def command(code: str | None) -> int:
     """Explain the code of a problem by an example.
 
     It shows what was wrong (-) and the right (+), or the line at fault (>). Without CODE all codes are
     listed. `runner validate` and others print the code at the end of a problem's line, in brackets.
+
+    Examples:
+        runner explain
+        runner explain yaml-duplicate-key
     """
     known: dict[str, dict[str, Any]] = json.loads(_FILE.read_text(encoding="utf-8"))
     if code is None:

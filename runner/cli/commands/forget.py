@@ -20,11 +20,7 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner forget +14155550101\n"
-    "  runner forget +14155550101 campaigns/customer-pulse.yaml --target live",
-)
+@click.command(cls=Command)
 @click.argument("phone", metavar="PHONE")
 @target_scope
 @region_option
@@ -44,6 +40,10 @@ def command(
 
     Finished reports, git's history and the service are out of reach: the output ends with what to do about
     them. `runner optouts remove` lets the person in again, as a newcomer.
+
+    Examples:
+        runner forget +14155550101
+        runner forget +14155550101 campaigns/customer-pulse.yaml --target live
     """
     (person,) = read_phones(scope, [phone], region)
     done = forget(

@@ -19,31 +19,33 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.group(
-    cls=Group, epilog="\b\nExample:\n  runner key new | gh secret set RUNNER_STATE_KEY --env campaigns"
-)
+@click.group(cls=Group)
 def command() -> None:
     """Create state keys, and move records to a new key.
 
     A state key (RUNNER_STATE_KEY) makes the fingerprints in lockfiles and signs their lines. Without it,
     nobody can guess phones from fingerprints or change a line unnoticed.
+
+    Example:
+        runner key new | gh secret set RUNNER_STATE_KEY --env campaigns
     """
 
 
-@command.command(epilog="\b\nExample:\n  runner key new")
+@command.command()
 def new() -> int:
     """Print a new state key: 32 random bytes.
 
     Keep it with your other secrets, and keep a second copy: if it is lost, nothing recorded with it can be
     sent any further.
+
+    Example:
+        runner key new
     """
     print_text(make_state_key())
     return 0
 
 
-@command.command(
-    epilog="\b\nExample:\n  RUNNER_OLD_STATE_KEY=… RUNNER_STATE_KEY=… runner key rotate --target live"
-)
+@command.command()
 @target_scope
 @click.option(
     "--phones",
@@ -76,6 +78,9 @@ def rotate(
 
     If the move is interrupted, run it again. `runner ci record`, with both keys still set, commits what was
     moved. Git's history keeps what was made with the old key.
+
+    Example:
+        RUNNER_OLD_STATE_KEY=… RUNNER_STATE_KEY=… runner key rotate --target live
     """
     # Imported here: `key new` needs none of it.
     from runner.workflow.records.key_rotation import PhoneColumns, rotate_key

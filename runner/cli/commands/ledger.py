@@ -26,18 +26,19 @@ def command() -> None:
     """
 
 
-@command.command(
-    epilog="\b\nExample:\n  runner ledger copy --from sqlite:///.runner/ledger.sqlite \\\n"
-    "    --ledger postgresql://ledger.example.com/campaigns",
-)
+@command.command()
 @click.option("--from", "source", required=True, metavar="URL", help="The database of the ledger to copy.")
 @common_scope
 @format_option("human", "json")
 def copy(scope: Scope, source: str, format_: str) -> int:
-    """Fill an empty ledger from another one.
+    r"""Fill an empty ledger from another one.
 
     Copies the ledger at --from, as of one moment, into that of --ledger, completely or not at all. SQLite and
     PostgreSQL can be copied into each other. End all runs first, and use only the copy from then on.
+
+    Example:
+        runner ledger copy --from sqlite:///.runner/ledger.sqlite \
+          --ledger postgresql://ledger.example.com/campaigns
     """
     show(copy_records(scope, source), format_, {"human": _print_copy})
     return 0

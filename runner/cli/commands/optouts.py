@@ -63,7 +63,6 @@ def command() -> None:
 @command.command(
     "list",
     short_help="List opt-outs, and replies to decide.",
-    epilog="\b\nExamples:\n  runner optouts list\n  runner optouts list --show-replies --target live",
 )
 @ledger_scope
 @format_option("human", "json")
@@ -72,6 +71,10 @@ def list_(scope: Scope, format_: str, show_replies: bool) -> int:
     """List people who opted out, by the fingerprints of their phones, and replies to decide.
 
     The ledger has no phones of theirs: `runner who PHONE` tells about one person.
+
+    Examples:
+        runner optouts list
+        runner optouts list --show-replies --target live
     """
     view = list_opt_outs(scope, with_texts=show_replies)
     if format_ == "json":
@@ -81,7 +84,7 @@ def list_(scope: Scope, format_: str, show_replies: bool) -> int:
     return 0
 
 
-@command.command(epilog="\b\nExample:\n  runner optouts add +14155550101 +14155550102 --target live")
+@command.command()
 @_PHONES
 @ledger_scope
 @region_option
@@ -91,11 +94,14 @@ def add(scope: Scope, phones: tuple[str, ...], region: str | None, format_: str)
 
     Use it for people who opted out in another way than by a reply, such as by mail or on the phone. A phone
     in national form is read as one of the campaigns' country, if they name a single one, or of --region.
+
+    Example:
+        runner optouts add +14155550101 +14155550102 --target live
     """
     return _show_change(enter_people(scope, phones, region), format_)
 
 
-@command.command(epilog="\b\nExample:\n  runner optouts remove +14155550101 --target live")
+@command.command()
 @_PHONES
 @ledger_scope
 @region_option
@@ -109,15 +115,15 @@ def remove(
     Use it for people who have asked for texts again. Their earlier opt-outs stay on record but no longer
     count; their next STOP counts again. If they had asked to be forgotten, there is no record of what they
     got: they are texted like newcomers. Machines that share the record learn of it.
+
+    Example:
+        runner optouts remove +14155550101 --target live
     """
     approve = partial(require_approval, is_approved=auto_approve)
     return _show_change(let_people_in(scope, phones, region, approve), format_)
 
 
-@command.command(
-    epilog="\b\nExample:\n  runner optouts list --show-replies\n"
-    "  runner optouts confirm 4ef8a3a0-4c5b-4bb6-a9f7-0e6ad0b3bd2b",
-)
+@command.command()
 @_REPLIES
 @ledger_scope
 @format_option("human", "json")
@@ -126,14 +132,15 @@ def confirm(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
 
     The author of a reply that opts out is not texted any more. The author of a reply that asks for texts
     again is let in: earlier opt-outs no longer count.
+
+    Example:
+        runner optouts list --show-replies
+        runner optouts confirm 4ef8a3a0-4c5b-4bb6-a9f7-0e6ad0b3bd2b
     """
     return _show_change(decide_replies(scope, replies, "confirmed"), format_)
 
 
-@command.command(
-    epilog="\b\nExample:\n  runner optouts list --show-replies\n"
-    "  runner optouts dismiss 4ef8a3a0-4c5b-4bb6-a9f7-0e6ad0b3bd2b",
-)
+@command.command()
 @_REPLIES
 @ledger_scope
 @format_option("human", "json")
@@ -142,13 +149,16 @@ def dismiss(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
 
     The author of a reply that sounded like an opt-out is texted again, unless there is another opt-out. The
     author of a reply that asked for texts again stays out.
+
+    Example:
+        runner optouts list --show-replies
+        runner optouts dismiss 4ef8a3a0-4c5b-4bb6-a9f7-0e6ad0b3bd2b
     """
     return _show_change(decide_replies(scope, replies, "dismissed"), format_)
 
 
 @command.command(
     "import",
-    epilog="\b\nExample:\n  runner optouts import stopped.csv --phone-column Mobile --region US",
 )
 @click.argument("file", type=_FILE)
 @ledger_scope
@@ -179,6 +189,9 @@ def import_(
     FILE has a column of phones. It is imported completely or not at all: if one row cannot be read, nothing
     changes. What another repository has on record needs no import: put its file of suppressions below
     `campaigns/`.
+
+    Example:
+        runner optouts import stopped.csv --phone-column Mobile --region US
     """
     reading = PhoneReading(phone_column, region, phone_form)
     return _show_change(import_people(scope, file, reading), format_)

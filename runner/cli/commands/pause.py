@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 CAMPAIGNS = click.argument("campaigns", nargs=-1, required=True, metavar="CAMPAIGN...")
 
 
-@click.command(
-    cls=Command,
-    epilog='\b\nExamples:\n  runner pause customer-pulse --reason "a wrong link in the text"\n'
-    "  runner pause campaigns/customer-pulse.yaml winter-hours --target live",
-)
+@click.command(cls=Command)
 @CAMPAIGNS
 @ledger_scope
 @format_option("human", "json")
@@ -38,6 +34,10 @@ def command(scope: Scope, campaigns: tuple[str, ...], format_: str, reason: str)
 
     Pauses are stored in campaigns/<target>.suppressions.json: commit it with `runner ci record`, so that
     other machines know. `runner resume` ends a pause.
+
+    Examples:
+        runner pause customer-pulse --reason "a wrong link in the text"
+        runner pause campaigns/customer-pulse.yaml winter-hours --target live
     """
     show(change_pauses(scope, campaigns, reason), format_, {"human": write_pauses})
     return 0

@@ -20,12 +20,7 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner preview campaigns/customer-pulse.yaml\n"
-    "  runner preview campaigns/customer-pulse.yaml --phone +14155550101\n"
-    "  runner preview campaigns/customer-pulse.yaml --message ask",
-)
+@click.command(cls=Command)
 @click.argument("campaign_file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--phone",
@@ -49,6 +44,11 @@ def command(
     For each message these are the one with the most segments, and the one with the longest text. With
     --phone it says what this person got and gets next, as `runner who` does. Nothing is sent. The whole
     audience is checked on the way.
+
+    Examples:
+        runner preview campaigns/customer-pulse.yaml
+        runner preview campaigns/customer-pulse.yaml --phone +14155550101
+        runner preview campaigns/customer-pulse.yaml --message ask
     """
     preview = preview_campaign(scope, campaign_file, phone=phone, region=region, message=message)
     if format_ == "json":

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner reconcile\n  runner reconcile --full\n"
-    "  runner reconcile campaigns/customer-pulse.yaml --target live",
-)
+@click.command(cls=Command)
 @target_scope
 @format_option("human", "json")
 @click.option(
@@ -62,6 +58,11 @@ def command(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -
     only sound like an opt-out wait for your decision, and their authors are not texted until then: see
     `runner optouts`. The account's newest results are read, too, whatever launches they belong to, and those
     of the last 30 days once a day.
+
+    Examples:
+        runner reconcile
+        runner reconcile --full
+        runner reconcile campaigns/customer-pulse.yaml --target live
     """
     result = reconcile_project(scope, full=full, accept=accept, drops=drops)
     show(result, format_, {"human": write_reconciled})

@@ -22,13 +22,7 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner report --reconcile\n"
-    "  runner report --format html --format json --out reports\n"
-    "  runner report campaigns/customer-pulse.yaml --by plan\n"
-    "  runner report --format answers.csv --out answers --include-pii",
-)
+@click.command(cls=Command)
 @target_scope
 @click.option(
     "--reconcile",
@@ -102,6 +96,12 @@ def command(
     Reports have no phone numbers, what people wrote only with --comments, masked, and no groups so small that
     people could be identified. What is not known is never 0. With --reconcile the exit code is that of
     `reconcile`; a campaign without a report is left out, with exit code 3.
+
+    Examples:
+        runner report --reconcile
+        runner report --format html --format json --out reports
+        runner report campaigns/customer-pulse.yaml --by plan
+        runner report --format answers.csv --out answers --include-pii
     """
     answers = tuple(name for name in dict.fromkeys(formats) if name in ANSWER_FORMATS)
     named = ["md" if name == "github" else name for name in formats]

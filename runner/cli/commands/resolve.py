@@ -27,13 +27,7 @@ _SHOWN = 5
 """Most launches of a group that are named."""
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner resolve\n  runner resolve campaigns/customer-pulse.yaml --adopt-all\n"
-    "  runner resolve --message nudge --not-sent-all\n"
-    "  runner resolve --launch 01c0330dfb2a63d67bfe --not-sent\n"
-    "  runner resolve --adopt 60ee2192-c686-4f61-a592-957a04378b6f",
-)
+@click.command(cls=Command)
 @target_scope
 @format_option("human", "json")
 @click.option("--message", metavar="ID", help="The message of the texts.")
@@ -54,6 +48,13 @@ def command(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int
     --adopt and --not-sent settle one text; --adopt-all and --not-sent-all settle all that are shown, after
     asking. People whom an adopted text has not reached can be texted again. Exits with 4 while anything is
     unresolved. A campaign that is invalid, or held by another run, is left out, with exit code 3.
+
+    Examples:
+        runner resolve
+        runner resolve campaigns/customer-pulse.yaml --adopt-all
+        runner resolve --message nudge --not-sent-all
+        runner resolve --launch 01c0330dfb2a63d67bfe --not-sent
+        runner resolve --adopt 60ee2192-c686-4f61-a592-957a04378b6f
     """
     word = Word(**words)
 

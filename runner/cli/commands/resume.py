@@ -16,11 +16,7 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner resume customer-pulse\n"
-    "  runner resume campaigns/customer-pulse.yaml --target live && runner ci record",
-)
+@click.command(cls=Command)
 @CAMPAIGNS
 @ledger_scope
 @format_option("human", "json")
@@ -29,6 +25,10 @@ def command(scope: Scope, campaigns: tuple[str, ...], format_: str) -> int:
 
     CAMPAIGN is the name of a campaign, or its file. Commit the change with `runner ci record`, so that other
     machines know.
+
+    Examples:
+        runner resume customer-pulse
+        runner resume campaigns/customer-pulse.yaml --target live && runner ci record
     """
     show(change_pauses(scope, campaigns, None), format_, {"human": write_pauses})
     return 0

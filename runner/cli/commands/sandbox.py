@@ -106,13 +106,7 @@ def command() -> None:
     """Run the survey service on this machine: nobody is texted."""
 
 
-@command.command(
-    epilog="""\b
-Examples:
-  runner sandbox simulate
-  runner sandbox simulate --seed 7 --response-rate 0.3 --format json
-"""
-)
+@command.command()
 @click.option(
     "--seed",
     type=click.IntRange(0),
@@ -127,6 +121,10 @@ def simulate(seed: int, db: Path | None, layout: str, **rates: float) -> None:
     """Let participants answer all open sessions.
 
     They are simulated, in virtual time from now on, and the sandbox's clock follows them.
+
+    Examples:
+        runner sandbox simulate
+        runner sandbox simulate --seed 7 --response-rate 0.3 --format json
     """
     if db is None and not sandbox_database().exists():
         raise RunnerError(
@@ -166,15 +164,6 @@ def _check_move(move: str | None) -> str | None:
 @command.command(
     # So that `-1d` is no unknown option, but refused with its reason.
     context_settings={"ignore_unknown_options": True},
-    epilog="""\b
-Examples:
-  runner sandbox clock
-  runner sandbox clock +2d
-  runner sandbox clock 2030-12-01T09:00
-  runner sandbox clock 09:00
-  runner sandbox clock next
-  runner sandbox clock reset
-""",
 )
 @click.argument(
     "move", required=False, metavar="[+DURATION|DATE|TIME|next|reset]", callback=read_option(_check_move)
@@ -188,6 +177,14 @@ def clock(move: str | None, db: Path | None, layout: str) -> None:
     reminder of `campaigns/`; without one, the end of a session. A running service follows at once.
     Only `reset`, which sets the time to this machine's, moves it back, and only while no record is later than
     that, because records are listed in the order of their creation.
+
+    Examples:
+        runner sandbox clock
+        runner sandbox clock +2d
+        runner sandbox clock 2030-12-01T09:00
+        runner sandbox clock 09:00
+        runner sandbox clock next
+        runner sandbox clock reset
     """
     from runner.sandbox.rehearsal.controls import ControlledSandbox
 
@@ -213,12 +210,15 @@ def clock(move: str | None, db: Path | None, layout: str) -> None:
     _show(layout, ShownClock(**document), words)
 
 
-@command.command(epilog="\b\nExamples:\n  runner sandbox reset")
+@command.command()
 @DB_OPTION
 def reset(db: Path | None) -> None:
     """Delete all that was sent and answered, and set the clock to this machine's time.
 
     The credentials stay, and a running service continues, empty.
+
+    Examples:
+        runner sandbox reset
     """
     _document, words = _act(db, "reset")
     print_prose(words)
@@ -243,16 +243,7 @@ _FAULT_LIST = "\n".join(f"  {fault.name:<13} {fault.says}" for fault in FAULTS.v
 
 
 @command.command(
-    epilog=f"""\b
-Faults:
-{_FAULT_LIST}
-
-\b
-Examples:
-  runner sandbox serve
-  runner sandbox serve --port 9000 --db service.sqlite
-  runner sandbox serve --fault drop=0.05 --fault 500=0.01 --latency 50ms
-"""
+    epilog=f"\b\nFaults:\n{_FAULT_LIST}",
 )
 @click.option(
     "--port",
@@ -309,6 +300,11 @@ def serve(
     """Serve until interrupted, with a web inbox.
 
     Prints its URL, username and api_key at the start.
+
+    Examples:
+        runner sandbox serve
+        runner sandbox serve --port 9000 --db service.sqlite
+        runner sandbox serve --fault drop=0.05 --fault 500=0.01 --latency 50ms
     """
     # Late, as everything below: web server and database would slow the start of every other command.
     from runner.sandbox.web.server import serve as serve_sandbox

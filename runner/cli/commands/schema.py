@@ -15,12 +15,13 @@ _HELP = f"""Print one of the program's JSON Schemas.
 
 NAME is {", ".join(_OF_FILES)} for files; and, for the output of commands with --format json,
 {", ".join(name for name in schema_names() if name not in _OF_FILES)}.
+
+Example:
+    runner schema campaign > campaign.schema.json
 """
 
 
-@click.command(
-    cls=Command, help=_HELP, epilog="\b\nExample:\n  runner schema campaign > campaign.schema.json"
-)
+@click.command(cls=Command, help=_HELP)
 @click.argument("name", type=click.Choice(schema_names()), metavar="NAME")
 def command(name: str) -> int:
     """Print a schema."""

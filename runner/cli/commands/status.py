@@ -17,10 +17,7 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner status\n  runner status campaigns/customer-pulse.yaml --format json",
-)
+@click.command(cls=Command)
 @target_scope
 @format_option("human", "json", "markdown")
 def command(scope: Scope, format_: str) -> int:
@@ -29,6 +26,10 @@ def command(scope: Scope, format_: str) -> int:
     Reads only, and calls no service: sessions and answers are as of the last `runner reconcile`, and "not
     known" if a launch was not read. Whatever cannot be read or planned is also shown as not known, with the
     reason on standard error, and exit code 3 if it is one of several campaigns.
+
+    Examples:
+        runner status
+        runner status campaigns/customer-pulse.yaml --format json
     """
     result = find_project_status(scope)
     if format_ == "json":

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
     from runner.workflow.validate import Validation
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner validate\n  runner validate campaigns/customer-pulse.yaml\n"
-    "  runner validate --format github\n  runner validate --format sarif >runner.sarif",
-)
+@click.command(cls=Command)
 @path_scope
 @format_option("human", "json", "markdown", "github", "sarif")
 def command(scope: Scope, format_: str) -> int:
@@ -34,6 +30,12 @@ def command(scope: Scope, format_: str) -> int:
 
     The format `github` annotates lines of the pull request, and writes a table to the job's summary; `sarif`
     is for code scanning.
+
+    Examples:
+        runner validate
+        runner validate campaigns/customer-pulse.yaml
+        runner validate --format github
+        runner validate --format sarif >runner.sarif
     """
     found = validate_campaigns(scope)
     writers = {

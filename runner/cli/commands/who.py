@@ -18,11 +18,7 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner who +14155550101\n"
-    "  runner who '(415) 555-0101' --region US --target live\n  runner who +14155550101 --format json",
-)
+@click.command(cls=Command)
 @click.argument("phone", metavar="PHONE")
 @target_scope
 @region_option
@@ -33,6 +29,11 @@ def command(scope: Scope, phone: str, region: str | None, format_: str) -> int:
     Covers the ledger and record files of one target, and the campaigns at PATH. A campaign that sends them
     nothing says why. With --format json it is the answer to a request for access to one's data. Answers are
     as of the last `runner reconcile`. Reads only, and calls no service.
+
+    Examples:
+        runner who +14155550101
+        runner who '(415) 555-0101' --region US --target live
+        runner who +14155550101 --format json
     """
     failures = Failures(is_tolerant=True)
     found = find_person(scope, phone, region, failures)

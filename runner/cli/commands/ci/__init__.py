@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.group(cls=Group, epilog="\b\nExample:\n  runner ci plan --out ci && runner ci finish")
+@click.group(cls=Group)
 def command() -> None:
     """Run the jobs of CI, and their parts.
 
@@ -32,11 +32,14 @@ def command() -> None:
     secrets RUNNER_USERNAME, RUNNER_API_KEY and RUNNER_STATE_KEY (`runner key new`); the environment
     campaigns-approval, for main only, whose required reviewers approve plans; a ruleset for main that asks
     for reviewed pull requests and the check Review. docs/how-to/github.md says more.
+
+    Example:
+        runner ci plan --out ci && runner ci finish
     """
 
 
 @command.command(
-    short_help="Make the state remote's ref, once.", epilog="\b\nExample:\n  runner ci start --target live"
+    short_help="Make the state remote's ref, once.",
 )
 @ledger_scope
 @click.option(
@@ -50,6 +53,9 @@ def start(scope: Scope, remote: str) -> int:
     nothing is running: then nobody has to wait. The ref gets the opt-outs and pauses of the files here; what
     they tell of launches is compared with the service, in each campaign's next run. A ref that is there is
     left as it is.
+
+    Example:
+        runner ci start --target live
     """
     ref, is_new = start_ref(scope, remote)
     print_prose(f"Made {ref}." if is_new else f"{ref} is there already.")

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 @click.command(
     short_help="Comment the plan on the pull request.",
     cls=Command,
-    epilog="\b\nExamples:\n  runner ci comment\n  runner ci comment campaigns/customer-pulse.yaml\n"
-    "  runner ci comment --target live\n  runner ci comment --merged",
 )
 @target_scope
 @click.option(
@@ -49,6 +47,12 @@ def comment(scope: Scope, remote: str, is_merged: bool) -> int:
 
     Exits with 1 if there are errors, with 3 if some campaigns have none, and with 5 if the plan breaks a
     limit. It never fails because of the comment.
+
+    Examples:
+        runner ci comment
+        runner ci comment campaigns/customer-pulse.yaml
+        runner ci comment --target live
+        runner ci comment --merged
     """
     if is_merged:
         comment_merged(scope)

@@ -88,7 +88,6 @@ class _View:
 @click.command(
     short_help="Check a pull request, and comment what it would send.",
     cls=Command,
-    epilog="\b\nExample:\n  runner ci review",
 )
 @ledger_scope
 def review(scope: Scope) -> int:
@@ -97,6 +96,9 @@ def review(scope: Scope) -> int:
     Does what `runner validate` and `runner ci comment` do. A merge queue gets the check only. Takes no
     secrets: without the state key it is known how many people were texted, and not who. Outside of GitHub the
     comment is printed.
+
+    Example:
+        runner ci review
     """
     found = validate_campaigns(scope)
     write_github(found)
@@ -109,7 +111,6 @@ def review(scope: Scope) -> int:
 @click.command(
     short_help="Catch up, plan, send what is approved, record, report.",
     cls=Command,
-    epilog="\b\nExamples:\n  runner ci plan --out ci\n  runner ci plan --out ci --target live",
 )
 @ledger_scope
 @_OUT
@@ -128,15 +129,15 @@ def plan(scope: Scope, out: Path, campaign: str | None, settle_window_s: float |
     plan is approved: `runner ci approve`.
 
     Exits with 3, 4, 5 or 7 if some campaigns were left out. In a GitHub job a paused campaign is no failure.
+
+    Examples:
+        runner ci plan --out ci
+        runner ci plan --out ci --target live
     """
     return Job(scope, _View(), settle_window_s).plan(out, campaign)
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner ci send --out ci --expect-digest 0123456789abcdef0123456789abcdef\n"
-    "  runner ci send --out ci --by ada",
-)
+@click.command(cls=Command)
 @ledger_scope
 @_OUT
 @click.option("--expect-digest", metavar="DIGEST", help="Send the plan only if it has this digest.")
@@ -159,12 +160,16 @@ def send(
 
     GitHub is asked who approved. With CAMPAIGNS_APPROVAL=merge, the approving review of the merged pull
     request counts. A denial is recorded. Exits with 5 if nobody approved.
+
+    Examples:
+        runner ci send --out ci --expect-digest 0123456789abcdef0123456789abcdef
+        runner ci send --out ci --by ada
     """
     is_by_merge = os.environ.get("CAMPAIGNS_APPROVAL") == "merge"
     return Job(scope, _View(), settle_window_s).send(out, expect_digest, names, is_by_merge=is_by_merge)
 
 
-@click.command(cls=Command, epilog="\b\nExample:\n  runner ci act")
+@click.command(cls=Command)
 @ledger_scope
 @_SETTLE_WINDOW
 def act(scope: Scope, settle_window_s: float | None) -> int:
@@ -173,6 +178,9 @@ def act(scope: Scope, settle_window_s: float | None) -> int:
     The actions: `pause` and `resume` a campaign; `adopt`, `adopt-all`, `not-sent` and `not-sent-all` say what
     became of launches that are held; `confirm` and `dismiss` decide replies. All but `pause` take a
     reviewer's consent, and only in a run's first attempt: else it exits with 5.
+
+    Example:
+        runner ci act
     """
     return Job(scope, _View(), settle_window_s).act()
 
@@ -180,7 +188,6 @@ def act(scope: Scope, settle_window_s: float | None) -> int:
 @click.command(
     short_help="Record what is left, and keep the target's issue.",
     cls=Command,
-    epilog="\b\nExamples:\n  runner ci finish\n  runner ci finish --outcome failure",
 )
 @ledger_scope
 @OUTCOME_OPTION
@@ -189,5 +196,9 @@ def finish(scope: Scope, outcome: Outcome | None, show_replies: bool) -> int:
     """Push what is not recorded yet, and keep the target's issue: the last step of every job.
 
     Does what `runner ci record` and `runner ci alert` do. Run it whether the steps before succeeded or not.
+
+    Examples:
+        runner ci finish
+        runner ci finish --outcome failure
     """
     return Job(scope, _View()).finish(outcome, shows_words=show_replies)

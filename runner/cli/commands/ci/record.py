@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 @click.command(
     short_help="Commit and push lockfiles, opt-outs, approvals.",
     cls=Command,
-    epilog="\b\nExamples:\n  runner ci record\n  runner ci record --no-push\n"
-    "  runner ci record campaigns/customer-pulse.yaml --remote origin --branch main",
 )
 @path_scope
 @click.option(
@@ -55,6 +53,11 @@ def record(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fe
     is made on its new tip. Author, signature and filters are those that git is set up with. A branch that
     takes no push is left as it is, if the state remote has everything; without one that is an error. A file
     that cannot be read is left out, with exit code 3.
+
+    Examples:
+        runner ci record
+        runner ci record --no-push
+        runner ci record campaigns/customer-pulse.yaml --remote origin --branch main
     """
     if is_fetched and (scope.paths or not is_pushed):
         raise UsageError("--fetch takes everything: PATH and --no-push don't go with it")
