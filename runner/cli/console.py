@@ -20,7 +20,7 @@ from runner.workflow.observer import Observer, Progress
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from runner.document import Document
     from runner.errors import RunnerError
@@ -39,12 +39,12 @@ def print_json(document: Document) -> None:
     click.echo(fit_json(document.write(), sys.stdout))
 
 
-def show(result: Any, format_: str, writers: Mapping[str, Callable[[Any], None]]) -> None:
-    """Write a use case's result in a format: `json` by its document, others by their writer."""
+def show(result: Any, format_: str, write: Callable[[Any], None]) -> None:
+    """Write a use case's result in a format: `json` by its document, others by a writer."""
     if format_ == "json":
         print_json(getattr(result, "document", result))
     else:
-        writers[format_](result)
+        write(result)
 
 
 def find_width(*, err: bool = False) -> int | None:

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     metavar="PHONE",
     help="Send texts rendered for the first recipients to PHONE only, and record nothing.",
 )
-def command(
+def apply(
     scope: Scope, format_: str, plan_file: str | None, auto_approve: bool, test_to: str | None, **wishes: Any
 ) -> int:
     """Send the planned texts, each exactly once, and write the lockfiles.

@@ -48,7 +48,7 @@ _INBOX = "http://127.0.0.1:8025"
     help="The folder to run in. Default: a new temporary folder, which is kept.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Equal seeds give equal participants.")
-def command(folder: Path | None, seed: int) -> int:
+def demo(folder: Path | None, seed: int) -> int:
     """Run a campaign on the sandbox: validate, preview, plan, apply, answers, reconcile, report.
 
     The example campaigns are copied to a new folder. One of them is sent to the built-in service, answered by

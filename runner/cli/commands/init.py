@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     help="The runner that CI installs, by commit or hash. Default: the one that runs here, if its source is "
     "known. Can be set later.",
 )
-def command(folder: Path, base_url: str | None, owners: tuple[str, ...], requirement: str | None) -> int:
+def init(folder: Path, base_url: str | None, owners: tuple[str, ...], requirement: str | None) -> int:
     """Create a campaign repository: an example, its audience, and workflows that check and send it.
 
     If DIR is not in a git repository, it becomes one. In an existing repository the workflows go to its top

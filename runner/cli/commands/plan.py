@@ -42,7 +42,7 @@ SOMETHING_TO_SEND = 2
     "--detailed-exitcode", is_flag=True, help="Exit with 2 if there is something to send, 0 if not."
 )
 @click.option("--now", metavar="TIME", help="Plan as of this time (ISO 8601).")
-def command(scope: Scope, format_: str, detailed_exitcode: bool, now: str | None, **wished: Any) -> int:
+def plan(scope: Scope, format_: str, detailed_exitcode: bool, now: str | None, **wished: Any) -> int:
     """Show what apply would send and to whom, and why others are left out. Reads only.
 
     Planning uses the record and needs no credentials. With credentials, the service is also asked for

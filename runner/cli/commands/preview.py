@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @common_scope
 @region_option
 @format_option("human", "json", "markdown")
-def command(
+def preview(
     scope: Scope,
     campaign_file: Path,
     phone: str | None,

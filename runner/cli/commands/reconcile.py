@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Read all results again, and remove those that the service no longer lists from the ledger.",
 )
-def command(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -> int:
+def reconcile(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -> int:
     """Read counts and results of all launches into the ledger.
 
     Only new results are read, and stored ones are checked against the service's own counts. Exits with 3 if
@@ -65,7 +65,7 @@ def command(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -
         runner reconcile campaigns/customer-pulse.yaml --target live
     """
     result = reconcile_project(scope, full=full, accept=accept, drops=drops)
-    show(result, format_, {"human": write_reconciled})
+    show(result, format_, write_reconciled)
     if not scope.quiet:
         print_next(result.next_step)
     return result.exit_code

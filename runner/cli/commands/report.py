@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     multiple=True,
     type=click.Choice([*sorted(WRITERS), *ANSWER_FORMATS, "github"]),
     help="A format; may be repeated. answers.*: a row per person; answers-long.*: per person, message and "
-    "question; results.*: per result; codebook.*: what the columns of answers.* hold; callbacks.csv: people "
-    "with low scores who may be called; github: as md, and in a GitHub job's summary, as far as it has room. "
-    "Default: md.",
+    "question; results.*: per result; codebook.*: the columns of answers.*; callbacks.csv: people with low "
+    "scores who may be called; github: md, also in a GitHub job's summary. Default: md.",
 )
 @click.option(
     "--by",
@@ -79,7 +78,7 @@ if TYPE_CHECKING:
     help="Write a file for each campaign and format, and an index.html for several campaigns in HTML. "
     "Default: standard output, for one document.",
 )
-def command(
+def report(
     scope: Scope,
     reconcile_first: bool,
     formats: tuple[str, ...],

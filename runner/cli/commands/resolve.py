@@ -37,7 +37,7 @@ _SHOWN = 5
 @click.option("--adopt-all", is_flag=True, help="The campaigns sent all texts that are shown.")
 @click.option("--not-sent-all", is_flag=True, help="The campaigns sent none of the texts that are shown.")
 @APPROVAL
-def command(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int:
+def resolve(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int:
     """List texts that may have reached people, and record what happened to them.
 
     A text has an unknown outcome if a run was about to send it: it is shown with the service's launches that
@@ -67,7 +67,7 @@ def command(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int
         require_approval(question, is_approved=auto_approve)
 
     left = resolve_launches(scope, word, approve)
-    show(left, format_, {"human": lambda found: print_blocks(_show(found))})
+    show(left, format_, lambda found: print_blocks(_show(found)))
     return left.exit_code
 
 

@@ -7,13 +7,14 @@ import sys
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from runner.cli.command import Group, special_option
-from runner.cli.console import print_json, print_prose
+from runner.cli.console import print_prose, show
 from runner.cli.encoding import print_text
+from runner.cli.options import format_option
 from runner.cli.output.sandbox import ShownClock, Simulation
 from runner.errors import RunnerError
 from runner.sandbox.clock import parse_duration, read_clock, read_move
@@ -27,36 +28,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import timedelta
 
-    from runner.document import Document
     from runner.sandbox.model import ServiceAddress
     from runner.sandbox.rehearsal.controls import ControlOutcome
 
 
-Written = TypeVar("Written")
-Read = TypeVar("Read")
-
-
-DB_OPTION = click.option(
+_DB = click.option(
     "--db",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Database file.  [default: .runner/sandbox/service.sqlite]",
 )
-FORMAT_OPTION = click.option(
-    "--format",
-    "layout",
-    type=click.Choice(["human", "json"]),
-    default="human",
-    show_default=True,
-    help="Output format.",
-)
+_FORMAT = format_option("human", "json")
 
 
-def read_option(
-    read: Callable[[Written], Read],
-) -> Callable[[click.Context, click.Parameter, Written], Read]:
+def _read_option(read: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
     """Make a callback of an option's reader, whose refusals are mistakes on the command line."""
 
-    def call(_context: click.Context, _parameter: click.Parameter, value: Written) -> Read:
+    def call(_context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
         try:
             return read(value)
         except (SandboxError, ValueError) as error:
@@ -66,7 +53,7 @@ def read_option(
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def _explained() -> Iterator[None]:
     """Turn the sandbox's errors about mistakes of its user, and those of the disk, into RunnerError."""
     try:
         with explained_trouble():
@@ -77,7 +64,7 @@ def explained() -> Iterator[None]:
         raise RunnerError(" ".join((refusal.message, *refusal.problems))) from None
 
 
-def find_db(db: Path | None) -> Path:
+def _find_db(db: Path | None) -> Path:
     """Return the given database, which must exist, or the default one in a folder that is created if missing.
 
     Raises:
@@ -91,7 +78,7 @@ def find_db(db: Path | None) -> Path:
     return db or make_sandbox_database()
 
 
-def _rate_options(function: Callable[..., None]) -> Callable[..., None]:
+def _rate_options(function: Callable[..., int]) -> Callable[..., int]:
     """Add an option for each of the participants' habits."""
     for name, (words, default) in reversed(describe_habits().items()):
         option = f"--{name.replace('_', '-')}"
@@ -102,11 +89,11 @@ def _rate_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.group(cls=Group, name="sandbox")
-def command() -> None:
+def sandbox() -> None:
     """Run the survey service on this machine: nobody is texted."""
 
 
-@command.command()
+@sandbox.command()
 @click.option(
     "--seed",
     type=click.IntRange(0),
@@ -114,10 +101,10 @@ def command() -> None:
     show_default=True,
     help="Equal seeds give equal participants.",
 )
-@DB_OPTION
+@_DB
 @_rate_options
-@FORMAT_OPTION
-def simulate(seed: int, db: Path | None, layout: str, **rates: float) -> None:
+@_FORMAT
+def simulate(seed: int, db: Path | None, format_: str, **rates: float) -> int:
     """Let participants answer all open sessions.
 
     They are simulated, in virtual time from now on, and the sandbox's clock follows them.
@@ -136,7 +123,8 @@ def simulate(seed: int, db: Path | None, layout: str, **rates: float) -> None:
         words += f"\nNext: {_advise_next(datetime.fromisoformat(document['started']))}."
     if document["results"] and db is None:
         words += "\nNext: `runner reconcile` reads the answers."
-    _show(layout, Simulation(**document), words)
+    show(Simulation(**document), format_, lambda _: print_prose(words))
+    return 0
 
 
 def _advise_next(now: datetime) -> str:
@@ -161,16 +149,16 @@ def _check_move(move: str | None) -> str | None:
     return move
 
 
-@command.command(
+@sandbox.command(
     # So that `-1d` is no unknown option, but refused with its reason.
     context_settings={"ignore_unknown_options": True},
 )
 @click.argument(
-    "move", required=False, metavar="[+DURATION|DATE|TIME|next|reset]", callback=read_option(_check_move)
+    "move", required=False, metavar="[+DURATION|DATE|TIME|next|reset]", callback=_read_option(_check_move)
 )
-@DB_OPTION
-@FORMAT_OPTION
-def clock(move: str | None, db: Path | None, layout: str) -> None:
+@_DB
+@_FORMAT
+def clock(move: str | None, db: Path | None, format_: str) -> int:
     """Show, advance or reset the service's time.
 
     It advances by a duration, to a date or a time of day (UTC), or to what is due `next`: the next message or
@@ -188,8 +176,8 @@ def clock(move: str | None, db: Path | None, layout: str) -> None:
     """
     from runner.sandbox.rehearsal.controls import ControlledSandbox
 
-    with explained():
-        document, words = ControlledSandbox(find_db(db)).show_clock()
+    with _explained():
+        document, words = ControlledSandbox(_find_db(db)).show_clock()
     due = None
     if move == "next" and db is None:
         # The plans of this project go by its own sandbox.
@@ -207,11 +195,12 @@ def clock(move: str | None, db: Path | None, layout: str) -> None:
     if move == "next":
         own = "Due now: a session has ended."
         words += f"\n{own if due is None else due.describe()}"
-    _show(layout, ShownClock(**document), words)
+    show(ShownClock(**document), format_, lambda _: print_prose(words))
+    return 0
 
 
-@command.command()
-@DB_OPTION
+@sandbox.command()
+@_DB
 def reset(db: Path | None) -> None:
     """Delete all that was sent and answered, and set the clock to this machine's time.
 
@@ -228,21 +217,14 @@ def _act(db: Path | None, name: str, /, **values: object) -> ControlOutcome:
     # Late: the database would slow the start of every other command.
     from runner.sandbox.rehearsal.controls import ACTIONS, ControlledSandbox, read_values
 
-    with explained():
-        return read_values(values, ACTIONS[name]).act(ControlledSandbox(find_db(db)))
-
-
-def _show(layout: str, document: Document, text: str) -> None:
-    if layout == "json":
-        print_json(document)
-    else:
-        print_prose(text)
+    with _explained():
+        return read_values(values, ACTIONS[name]).act(ControlledSandbox(_find_db(db)))
 
 
 _FAULT_LIST = "\n".join(f"  {fault.name:<13} {fault.says}" for fault in FAULTS.values())
 
 
-@command.command(
+@sandbox.command(
     epilog=f"\b\nFaults:\n{_FAULT_LIST}",
 )
 @click.option(
@@ -253,7 +235,7 @@ _FAULT_LIST = "\n".join(f"  {fault.name:<13} {fault.says}" for fault in FAULTS.v
     help="Port to listen on; 0 for any free port.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@DB_OPTION
+@_DB
 @click.option("--username", help="Account name.  [default: sandbox]")
 @click.option(
     "--api-key",
@@ -266,7 +248,7 @@ _FAULT_LIST = "\n".join(f"  {fault.name:<13} {fault.says}" for fault in FAULTS.v
     "rates",
     multiple=True,
     metavar="NAME=SHARE",
-    callback=read_option(parse_rates),
+    callback=_read_option(parse_rates),
     help="Let this share of requests fail, from 0 to 1; may be repeated. The names are below.",
 )
 @special_option("--fault-seed", type=int, default=0, show_default=True, help="Equal seeds give equal faults.")
@@ -275,7 +257,7 @@ _FAULT_LIST = "\n".join(f"  {fault.name:<13} {fault.says}" for fault in FAULTS.v
     default="0s",
     show_default=True,
     metavar="DURATION",
-    callback=read_option(parse_duration),
+    callback=_read_option(parse_duration),
     help="Delay every request, for example by 50ms.",
 )
 @special_option(
@@ -283,7 +265,7 @@ _FAULT_LIST = "\n".join(f"  {fault.name:<13} {fault.says}" for fault in FAULTS.v
     "webhook_hosts",
     multiple=True,
     metavar="HOST",
-    callback=read_option(read_hosts),
+    callback=_read_option(read_hosts),
     help="Also call webhooks on this host, not only on this machine; may be repeated.",
 )
 @special_option(
@@ -291,7 +273,7 @@ _FAULT_LIST = "\n".join(f"  {fault.name:<13} {fault.says}" for fault in FAULTS.v
     "allowed_hosts",
     multiple=True,
     metavar="NAME",
-    callback=read_option(read_hosts),
+    callback=_read_option(read_hosts),
     help="Also answer to this host name, such as that of a container or a tunnel; may be repeated.",
 )
 def serve(
@@ -313,7 +295,7 @@ def serve(
         faults = Faults(rates, latency=latency, seed=fault_seed)
     except SandboxError as error:
         raise click.BadParameter(str(error), param_hint="--fault, --latency") from None
-    with explained():
+    with _explained():
         database = db or make_sandbox_database()
         serve_sandbox(database, on_start=_show_address, faults=faults, **options)
 

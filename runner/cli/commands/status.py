@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @target_scope
 @format_option("human", "json", "markdown")
-def command(scope: Scope, format_: str) -> int:
+def status(scope: Scope, format_: str) -> int:
     """Show the state of each campaign and message: to send, sent, answered, unresolved and more.
 
     Reads only, and calls no service: sessions and answers are as of the last `runner reconcile`, and "not

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @path_scope
 @format_option("human", "json", "markdown", "github", "sarif")
-def command(scope: Scope, format_: str) -> int:
+def validate(scope: Scope, format_: str) -> int:
     """Find all problems of all campaigns, each with file, line, column and a remedy.
 
     Also checks the `targets.yaml` beside them. Texts are rendered for all recipients; nothing is sent and no
@@ -38,13 +38,8 @@ def command(scope: Scope, format_: str) -> int:
         runner validate --format sarif >runner.sarif
     """
     found = validate_campaigns(scope)
-    writers = {
-        "human": _write_human,
-        "markdown": write_markdown,
-        "github": write_github,
-        "sarif": write_sarif,
-    }
-    show(found, format_, writers)
+    writers = {"markdown": write_markdown, "github": write_github, "sarif": write_sarif}
+    show(found, format_, writers.get(format_, _write_human))
     return 0 if found.is_valid else 1
 
 

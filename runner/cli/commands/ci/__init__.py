@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.group(cls=Group)
-def command() -> None:
+def ci() -> None:
     """Run the jobs of CI, and their parts.
 
     `review` is the job of a pull request; `plan`, `send` and `act` work on the main branch, and `finish` is
@@ -38,7 +38,7 @@ def command() -> None:
     """
 
 
-@command.command(
+@ci.command(
     short_help="Make the state remote's ref, once.",
 )
 @ledger_scope
@@ -63,4 +63,4 @@ def start(scope: Scope, remote: str) -> int:
 
 
 for part in (review, plan, send, act, finish, comment, approve, record, alert, replies):
-    command.add_command(part)
+    ci.add_command(part)

@@ -26,13 +26,8 @@ from runner.workflow.review.jobs import Job, choose_live
 from runner.workflow.validate import validate_campaigns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.errors import RunnerError
     from runner.workflow.apply import ApplyResult
     from runner.workflow.plan import ProjectPlan
-    from runner.workflow.reconcile import ReconcileResult
-    from runner.workflow.records.record_push import PushedRecord
     from runner.workflow.report import ProjectReport
     from runner.workflow.review.checklist import Outcome
     from runner.workflow.scope import Scope
@@ -50,21 +45,17 @@ _OUT = click.option(
 class _View:
     """Shows the results of a job's steps: in the log, in the job's summary, and as its outputs."""
 
-    def show_fetched(self, files: Sequence[str]) -> None:
-        show_fetched(files)
+    show_error = staticmethod(show_error)
+    show_fetched = staticmethod(show_fetched)
+    show_reconciled = staticmethod(write_reconciled)
+    show_recorded = staticmethod(show_recorded)
 
     def show_applied(self, result: ApplyResult, *, is_settled: bool) -> None:
         for run in result.runs:
             print_prose(describe_settled(run) if is_settled else describe_run(run))
 
-    def show_reconciled(self, result: ReconcileResult) -> None:
-        write_reconciled(result)
-
     def show_plan(self, plan: ProjectPlan) -> None:
         show_plan(plan, "github")
-
-    def show_recorded(self, pushed: PushedRecord) -> None:
-        show_recorded(pushed)
 
     def show_reports(self, made: ProjectReport, folder: Path) -> None:
         reports = [one.report for one in made]
@@ -80,9 +71,6 @@ class _View:
             print_command(job_notice("Nothing is sent", words))
         else:
             print_prose(f"{words}: nothing is sent.")
-
-    def show_error(self, error: RunnerError) -> None:
-        show_error(error)
 
 
 @click.command(

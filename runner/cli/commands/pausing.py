@@ -1,4 +1,4 @@
-"""`runner pause`: a hold on a campaign until a person resumes it."""
+"""`runner pause` and `runner resume`: a hold on a campaign until a person ends it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ if TYPE_CHECKING:
     from runner.workflow.records.pausing import PauseChange
     from runner.workflow.scope import Scope
 
-CAMPAIGNS = click.argument("campaigns", nargs=-1, required=True, metavar="CAMPAIGN...")
+
+_CAMPAIGNS = click.argument("campaigns", nargs=-1, required=True, metavar="CAMPAIGN...")
 
 
 @click.command(cls=Command)
-@CAMPAIGNS
+@_CAMPAIGNS
 @ledger_scope
 @format_option("human", "json")
 @click.option(
     "--reason", default="", metavar="TEXT", help="The reason, which plan and status show; it is kept in git."
 )
-def command(scope: Scope, campaigns: tuple[str, ...], format_: str, reason: str) -> int:
+def pause(scope: Scope, campaigns: tuple[str, ...], format_: str, reason: str) -> int:
     """Pause campaigns on a target: nothing is sent, not even reminders.
 
     CAMPAIGN is the name of a campaign, or its file. `runner plan` counts their texts as paused. `runner
@@ -39,11 +40,29 @@ def command(scope: Scope, campaigns: tuple[str, ...], format_: str, reason: str)
         runner pause customer-pulse --reason "a wrong link in the text"
         runner pause campaigns/customer-pulse.yaml winter-hours --target live
     """
-    show(change_pauses(scope, campaigns, reason), format_, {"human": write_pauses})
+    show(change_pauses(scope, campaigns, reason), format_, _write)
     return 0
 
 
-def write_pauses(change: PauseChange) -> None:
+def _write(change: PauseChange) -> None:
     """Write the effect of `pause` or `resume` on campaigns."""
     for one in change.campaigns:
         print_prose(f"{one.name} on {change.target}: {one.describe()}.")
+
+
+@click.command(cls=Command)
+@_CAMPAIGNS
+@ledger_scope
+@format_option("human", "json")
+def resume(scope: Scope, campaigns: tuple[str, ...], format_: str) -> int:
+    """Resume campaigns that are paused: the next `runner apply` sends what is due.
+
+    CAMPAIGN is the name of a campaign, or its file. Commit the change with `runner ci record`, so that other
+    machines know.
+
+    Examples:
+        runner resume customer-pulse
+        runner resume campaigns/customer-pulse.yaml --target live && runner ci record
+    """
+    show(change_pauses(scope, campaigns, None), format_, _write)
+    return 0

@@ -1,4 +1,4 @@
-"""`runner optouts`: the people that no campaign on a target may text."""
+"""`runner who`, `runner optouts` and `runner forget`: what is known of people, and who is never texted."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.command import Group
+from runner.audience.phone import mask_phone
+from runner.cli.command import Command, Group
 from runner.cli.confirmation import APPROVAL, require_approval
-from runner.cli.console import print_json, print_prose
-from runner.cli.options import format_option, ledger_scope, region_option
+from runner.cli.console import print_json, print_prose, show
+from runner.cli.options import LOCK_TIMEOUT, format_option, ledger_scope, region_option, target_scope
+from runner.cli.output.person import show_person
 from runner.cli.output.screen import print_blocks
 from runner.view.blocks import Section, Sentence, TableBlock
 from runner.wording import count_words, show_time
+from runner.workflow.failures import Failures
+from runner.workflow.records import forgetting
 from runner.workflow.records.opt_outs import (
     SOURCES,
     decide_replies,
@@ -23,14 +27,40 @@ from runner.workflow.records.opt_outs import (
     let_people_in,
     list_opt_outs,
 )
-from runner.workflow.records.phones import PHONE_FORMS, PhoneReading
+from runner.workflow.records.phones import PHONE_FORMS, PhoneReading, read_phones
+from runner.workflow.who import find_person
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.view.blocks import Block
+    from runner.workflow.records.forgetting import ForgottenPerson
     from runner.workflow.records.opt_outs import ListedReply, OptOutsDocument
     from runner.workflow.scope import Scope
+
+
+@click.command(cls=Command)
+@click.argument("phone", metavar="PHONE")
+@target_scope
+@region_option
+@format_option("human", "json")
+def who(scope: Scope, phone: str, region: str | None, format_: str) -> int:
+    """Show what a person got, what they answered, whether they opted out, and what they get next.
+
+    Covers the ledger and record files of one target, and the campaigns at PATH. A campaign that sends them
+    nothing says why. With --format json it is the answer to a request for access to one's data. Answers are
+    as of the last `runner reconcile`. Reads only, and calls no service.
+
+    Examples:
+        runner who +14155550101
+        runner who '(415) 555-0101' --region US --target live
+        runner who +14155550101 --format json
+    """
+    failures = Failures(is_tolerant=True)
+    found = find_person(scope, phone, region, failures)
+    show(found, format_, lambda person: print_blocks(show_person(person)))
+    return failures.find_exit_code(None if failures.is_total else 0)
+
 
 _SCREEN = 20
 """Most people that are listed without -v."""
@@ -40,7 +70,7 @@ _REPLIES = click.argument("replies", nargs=-1, required=True, metavar="REPLY..."
 
 
 @click.group(cls=Group, name="optouts")
-def command() -> None:
+def optouts() -> None:
     """Show and change who has opted out on a target.
 
     No campaign on the target texts these people. `runner reconcile` recognises opt-outs in replies, in ten
@@ -60,7 +90,7 @@ def command() -> None:
     """
 
 
-@command.command(
+@optouts.command(
     "list",
     short_help="List opt-outs, and replies to decide.",
 )
@@ -84,7 +114,7 @@ def list_(scope: Scope, format_: str, show_replies: bool) -> int:
     return 0
 
 
-@command.command()
+@optouts.command()
 @_PHONES
 @ledger_scope
 @region_option
@@ -101,7 +131,7 @@ def add(scope: Scope, phones: tuple[str, ...], region: str | None, format_: str)
     return _show_change(enter_people(scope, phones, region), format_)
 
 
-@command.command()
+@optouts.command()
 @_PHONES
 @ledger_scope
 @region_option
@@ -123,7 +153,7 @@ def remove(
     return _show_change(let_people_in(scope, phones, region, approve), format_)
 
 
-@command.command()
+@optouts.command()
 @_REPLIES
 @ledger_scope
 @format_option("human", "json")
@@ -140,7 +170,7 @@ def confirm(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
     return _show_change(decide_replies(scope, replies, "confirmed"), format_)
 
 
-@command.command()
+@optouts.command()
 @_REPLIES
 @ledger_scope
 @format_option("human", "json")
@@ -157,7 +187,7 @@ def dismiss(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
     return _show_change(decide_replies(scope, replies, "dismissed"), format_)
 
 
-@command.command(
+@optouts.command(
     "import",
 )
 @click.argument("file", type=_FILE)
@@ -266,3 +296,62 @@ def _tabulate(replies: Sequence[ListedReply], *, with_texts: bool) -> TableBlock
         for one in replies
     ]
     return TableBlock(("reply", "found", "from"), rows, figures=False)
+
+
+@click.command(cls=Command)
+@click.argument("phone", metavar="PHONE")
+@target_scope
+@region_option
+@format_option("human", "json")
+@LOCK_TIMEOUT
+@APPROVAL
+def forget(
+    scope: Scope, phone: str, region: str | None, format_: str, lock_timeout_s: float, auto_approve: bool
+) -> int:
+    """Delete a person's data from the ledger and the lockfiles, and never text them again.
+
+    Deletes their deliveries, their answers, and texts that went to them alone, of all campaigns and targets
+    in the ledger. The lockfiles of the campaigns at PATH, and their copies on a state remote, are rewritten
+    without them. One keyed entry per target stays, in the ledger and in campaigns/<target>.suppressions.json,
+    and one in each of these lockfiles: so no campaign on any machine texts them again, even if a file still
+    lists them.
+
+    Finished reports, git's history and the service are out of reach: the output ends with what to do about
+    them. `runner optouts remove` lets the person in again, as a newcomer.
+
+    Examples:
+        runner forget +14155550101
+        runner forget +14155550101 campaigns/customer-pulse.yaml --target live
+    """
+    (person,) = read_phones(scope, [phone], region)
+    done = forgetting.forget(
+        scope,
+        person,
+        lock_timeout_s,
+        lambda: require_approval(
+            f"Remove everything on record of {mask_phone(person)}, for good, and never text them again?",
+            is_approved=auto_approve,
+        ),
+    )
+    show(done, format_, _write_human)
+    return int(done.is_behind)
+
+
+def _write_human(done: ForgottenPerson) -> None:
+    if not done.campaigns:
+        print_prose(f"Nothing was on record of {done.phone} except perhaps opt-outs.")
+    for one in done.campaigns:
+        removed = (
+            count_words(one.deliveries, "delivery", "deliveries"),
+            count_words(one.results, "answer"),
+            count_words(one.texts, "text"),
+        )
+        kept = f"; {count_words(one.shared_texts, 'text')} that others got, too, kept"
+        said = f"{', '.join(removed)} removed{kept if one.shared_texts else ''}"
+        print_prose(f"{one.campaign} on {one.target}: {said}.")
+    for file in done.lockfiles:
+        print_prose(f"{file}: rewritten; commit it.")
+    print_prose(f"{done.phone} is never texted again on {', '.join(done.targets)}.")
+    print_prose("Out of reach:")
+    for sentence in done.unreached:
+        print_prose(f"  - {sentence}")
