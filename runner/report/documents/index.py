@@ -13,8 +13,8 @@ from runner.report.documents.wording import (
     name_score,
     write_certainty,
     write_percent,
-    write_percent_range,
     write_period,
+    write_response_range,
     write_score,
 )
 from runner.view.blocks import Column, Line, Link, Section, Sentence, TableBlock
@@ -37,13 +37,13 @@ def write_index(reports: Sequence[CampaignReport], links: Mapping[str, str]) -> 
     ordered = sorted(reports, key=lambda report: report.campaign)
     ordered.sort(key=_rank, reverse=True)
     columns: list[str | Column] = ["Campaign", Column("Sent", "text"), "People texted", "Response", INTERVAL]
-    columns += ["Score", f"Its {INTERVAL}"]
+    columns += ["Score", f"{INTERVAL} of the score"]
     rows: list[tuple[Cell, ...]] = [(_name(one, links), *_outline(one)) for one in ordered]
     lines = list(map(_draw_series, ordered))
     if any(lines):
         columns.append(Column("Earlier surveys", "line"))
         rows = [(*row, line) for row, line in zip(rows, lines, strict=True)]
-    table = TableBlock(columns, rows, "The latest first. Everybody counts once.")
+    table = TableBlock(columns, rows, "The latest first. Each person counts once.")
     is_simulated = any(report.is_simulated for report in reports)
     notice = [Sentence(SIMULATION_NOTE, "notice")] if is_simulated else []
     title = count_words(len(reports), "campaign")
@@ -68,7 +68,7 @@ def _outline(report: CampaignReport) -> tuple[Cell, ...]:
     is_unknown = people.texted is None or people.answered is None
     response = (
         write_percent(people.response_rate, people.texted),
-        write_percent_range(people.response_rate_interval, people.texted),
+        write_response_range(people.response_rate_interval, people.texted),
     )
     return (
         write_period(report.first_sent_at, report.last_sent_at, report.time_zone),
