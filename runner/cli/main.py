@@ -112,7 +112,7 @@ def _enter_folder(ctx: click.Context, _option: click.Parameter, value: str | Non
         os.chdir(value)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.option(
     "-C",
     metavar="DIR",

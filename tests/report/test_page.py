@@ -260,8 +260,8 @@ def test_groups_are_dots_beside_everybody() -> None:
         (("too_early", "too_early"), ["It is too early to tell which text does better."]),
         (("too_few", "too_few"), ["There are too few people to tell which text does better."]),
         (("too_few", "no_difference_shown"), ["No text clearly does better than another."]),
-        (("differs", "no_difference_shown"), ["More people answered B than A."]),
-        (("no_difference_shown", "differs"), ["A has a higher NPS than B."]),
+        (("differs", "no_difference_shown"), ["More people answered “B” than “A”."]),
+        (("no_difference_shown", "differs"), ["“A” has a higher NPS than “B”."]),
     ],
 )
 def test_a_verdict_is_a_sentence(verdicts: Sequence[Verdict], said: list[str]) -> None:

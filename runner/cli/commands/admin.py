@@ -88,12 +88,9 @@ def new() -> int:
     "files",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
     help="A CSV file with phones of recorded people; may be repeated.",
 )
-@click.option(
-    "--phone-column", default="phone", show_default=True, metavar="NAME", help="The column of the phones."
-)
+@click.option("--phone-column", default="phone", metavar="NAME", help="The column of the phones.")
 @region_option
 @LOCK_TIMEOUT
 @APPROVAL

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     "--plan",
     "plan_file",
     type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
     help="Send exactly this saved plan, or nothing if one of its campaigns has changed since.",
 )
 @special_option(

@@ -47,7 +47,7 @@ _INBOX = "http://127.0.0.1:8025"
     metavar="DIR",
     help="The folder to run in. Default: a new temporary folder, which is kept.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Equal seeds give equal participants.")
+@click.option("--seed", type=int, default=1, help="Equal seeds give equal participants.")
 def demo(folder: Path | None, seed: int) -> int:
     """Run a campaign on the sandbox: validate, preview, plan, apply, answers, reconcile, report.
 

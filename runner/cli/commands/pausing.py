@@ -24,7 +24,11 @@ _CAMPAIGNS = click.argument("campaigns", nargs=-1, required=True, metavar="CAMPA
 @ledger_scope
 @format_option("human", "json")
 @click.option(
-    "--reason", default="", metavar="TEXT", help="The reason, which plan and status show; it is kept in git."
+    "--reason",
+    default="",
+    show_default=False,
+    metavar="TEXT",
+    help="The reason, which plan and status show; it is kept in git.",
 )
 def pause(scope: Scope, campaigns: tuple[str, ...], format_: str, reason: str) -> int:
     """Pause campaigns on a target: nothing is sent, not even reminders.

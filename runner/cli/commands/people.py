@@ -90,10 +90,7 @@ def optouts() -> None:
     """
 
 
-@optouts.command(
-    "list",
-    short_help="List opt-outs, and replies to decide.",
-)
+@optouts.command("list", short_help="List opt-outs, and replies to decide.")
 @ledger_scope
 @format_option("human", "json")
 @click.option("--show-replies", is_flag=True, help="Show the text of each reply, and of its question.")
@@ -187,19 +184,11 @@ def dismiss(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
     return _show_change(decide_replies(scope, replies, "dismissed"), format_)
 
 
-@optouts.command(
-    "import",
-)
+@optouts.command("import")
 @click.argument("file", type=_FILE)
 @ledger_scope
 @format_option("human", "json")
-@click.option(
-    "--phone-column",
-    default="phone",
-    show_default=True,
-    metavar="NAME",
-    help="The column that has the phones.",
-)
+@click.option("--phone-column", default="phone", metavar="NAME", help="The column that has the phones.")
 @region_option
 @click.option(
     "--phone-form",

@@ -33,11 +33,7 @@ SOMETHING_TO_SEND = 2
     is_flag=True,
     help="With --format json: include each launch with its payload.",
 )
-@click.option(
-    "--out",
-    metavar="FILE",
-    help="Save the plan for `runner apply --plan FILE`.",
-)
+@click.option("--out", metavar="FILE", help="Save the plan for `runner apply --plan FILE`.")
 @click.option(
     "--detailed-exitcode", is_flag=True, help="Exit with 2 if there is something to send, 0 if not."
 )

@@ -47,14 +47,11 @@ if TYPE_CHECKING:
     help="Break down by this column of the audience; may be repeated.",
 )
 @click.option(
-    "--comments",
-    is_flag=True,
-    help="Quote what people wrote, with what tells who they are masked.",
+    "--comments", is_flag=True, help="Quote what people wrote, with what tells who they are masked."
 )
 @special_option(
     "--template",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
     help="Use your own Jinja2 template.",
 )
 @special_option(
@@ -62,7 +59,6 @@ if TYPE_CHECKING:
     "least",
     type=click.IntRange(1),
     default=SMALL_GROUP,
-    show_default=True,
     metavar="N",
     help="Leave groups of fewer than N recipients out of breakdowns.",
 )

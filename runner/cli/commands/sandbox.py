@@ -82,9 +82,7 @@ def _rate_options(function: Callable[..., int]) -> Callable[..., int]:
     """Add an option for each of the participants' habits."""
     for name, (words, default) in reversed(describe_habits().items()):
         option = f"--{name.replace('_', '-')}"
-        function = click.option(
-            option, type=click.FloatRange(0, 1), default=default, show_default=True, help=words
-        )(function)
+        function = click.option(option, type=click.FloatRange(0, 1), default=default, help=words)(function)
     return function
 
 
@@ -94,13 +92,7 @@ def sandbox() -> None:
 
 
 @sandbox.command()
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=1,
-    show_default=True,
-    help="Equal seeds give equal participants.",
-)
+@click.option("--seed", type=click.IntRange(0), default=1, help="Equal seeds give equal participants.")
 @_DB
 @_rate_options
 @_FORMAT
@@ -151,7 +143,7 @@ def _check_move(move: str | None) -> str | None:
 
 @sandbox.command(
     # So that `-1d` is no unknown option, but refused with its reason.
-    context_settings={"ignore_unknown_options": True},
+    context_settings={"ignore_unknown_options": True}
 )
 @click.argument(
     "move", required=False, metavar="[+DURATION|DATE|TIME|next|reset]", callback=_read_option(_check_move)
@@ -224,17 +216,11 @@ def _act(db: Path | None, name: str, /, **values: object) -> ControlOutcome:
 _FAULT_LIST = "\n".join(f"  {fault.name:<13} {fault.says}" for fault in FAULTS.values())
 
 
-@sandbox.command(
-    epilog=f"\b\nFaults:\n{_FAULT_LIST}",
-)
+@sandbox.command(epilog=f"\b\nFaults:\n{_FAULT_LIST}")
 @click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8025,
-    show_default=True,
-    help="Port to listen on; 0 for any free port.",
+    "--port", type=click.IntRange(0, 65535), default=8025, help="Port to listen on; 0 for any free port."
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--host", default="127.0.0.1", help="Address to listen on.")
 @_DB
 @click.option("--username", help="Account name.  [default: sandbox]")
 @click.option(
@@ -251,11 +237,10 @@ _FAULT_LIST = "\n".join(f"  {fault.name:<13} {fault.says}" for fault in FAULTS.v
     callback=_read_option(parse_rates),
     help="Let this share of requests fail, from 0 to 1; may be repeated. The names are below.",
 )
-@special_option("--fault-seed", type=int, default=0, show_default=True, help="Equal seeds give equal faults.")
+@special_option("--fault-seed", type=int, default=0, help="Equal seeds give equal faults.")
 @special_option(
     "--latency",
     default="0s",
-    show_default=True,
     metavar="DURATION",
     callback=_read_option(parse_duration),
     help="Delay every request, for example by 50ms.",

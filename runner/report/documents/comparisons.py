@@ -253,9 +253,9 @@ def _list_verdicts(experiment: ExperimentReport, score_measure: str) -> Iterator
         if one.verdict == "differs" and one.difference:
             better, worse = (one.arm, one.against) if one.difference > 0 else (one.against, one.arm)
             yield (
-                f"More people answered {better} than {worse}."
+                f"More people answered “{better}” than “{worse}”."
                 if one.measure == "response"
-                else f"{better} has a higher {MEASURES[score_measure].name} than {worse}."
+                else f"“{better}” has a higher {MEASURES[score_measure].name} than “{worse}”."
             )
     if verdicts and "differs" not in verdicts:
         yield next(words for verdict, words in _UNDECIDED.items() if verdict in verdicts)

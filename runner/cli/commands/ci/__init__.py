@@ -38,13 +38,9 @@ def ci() -> None:
     """
 
 
-@ci.command(
-    short_help="Make the state remote's ref, once.",
-)
+@ci.command(short_help="Make the state remote's ref, once.")
 @ledger_scope
-@click.option(
-    "--remote", default="origin", show_default=True, metavar="NAME", help="The git remote to make it on."
-)
+@click.option("--remote", default="origin", metavar="NAME", help="The git remote to make it on.")
 def start(scope: Scope, remote: str) -> int:
     """Make the ref of a state remote, once, while nothing is sent anywhere.
 

@@ -23,10 +23,7 @@ OUTCOME_OPTION = click.option(
 )
 
 
-@click.command(
-    short_help="Keep one GitHub issue with what a person must do.",
-    cls=Command,
-)
+@click.command(short_help="Keep one GitHub issue with what a person must do.", cls=Command)
 @target_scope
 @OUTCOME_OPTION
 @REPLIES_OPTION
@@ -50,10 +47,7 @@ def alert(scope: Scope, outcome: Outcome | None, show_replies: bool) -> int:
     return 0
 
 
-@click.command(
-    short_help="Keep the target's issue after replies were decided.",
-    cls=Command,
-)
+@click.command(short_help="Keep the target's issue after replies were decided.", cls=Command)
 @target_scope
 @REPLIES_OPTION
 def replies(scope: Scope, show_replies: bool) -> int:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     "--plan",
     "plan_file",
     type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
     help="The approved plan, as saved by `runner plan --out FILE`.",
 )
 @click.option(

@@ -16,15 +16,11 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.command(
-    short_help="Comment the plan on the pull request.",
-    cls=Command,
-)
+@click.command(short_help="Comment the plan on the pull request.", cls=Command)
 @target_scope
 @click.option(
     "--remote",
     default="origin",
-    show_default=True,
     metavar="NAME",
     help="The git remote of the pull request's base and of the unmerged record.",
 )

@@ -73,10 +73,7 @@ class _View:
             print_prose(f"{words}: nothing is sent.")
 
 
-@click.command(
-    short_help="Check a pull request, and comment what it would send.",
-    cls=Command,
-)
+@click.command(short_help="Check a pull request, and comment what it would send.", cls=Command)
 @ledger_scope
 def review(scope: Scope) -> int:
     """Check the campaigns of a pull request, and comment what merging it would send.
@@ -96,10 +93,7 @@ def review(scope: Scope) -> int:
     return code if found.is_valid else 1
 
 
-@click.command(
-    short_help="Catch up, plan, send what is approved, record, report.",
-    cls=Command,
-)
+@click.command(short_help="Catch up, plan, send what is approved, record, report.", cls=Command)
 @ledger_scope
 @_OUT
 @click.option("--campaign", metavar="FILE", help="Plan only this campaign. Default: the one of the dispatch.")
@@ -173,10 +167,7 @@ def act(scope: Scope, settle_window_s: float | None) -> int:
     return Job(scope, _View(), settle_window_s).act()
 
 
-@click.command(
-    short_help="Record what is left, and keep the target's issue.",
-    cls=Command,
-)
+@click.command(short_help="Record what is left, and keep the target's issue.", cls=Command)
 @ledger_scope
 @OUTCOME_OPTION
 @REPLIES_OPTION
