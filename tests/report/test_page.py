@@ -16,8 +16,7 @@ from runner.document import Part
 from runner.reasons import REASONS
 from runner.report.comparison_model import AnalysisReport, ArmShare, PairComparison, SplitReport
 from runner.report.documents.comparisons import show_experiment, show_groups, write_analysis
-from runner.report.documents.index import write_index
-from runner.report.documents.page import write_html, write_markdown
+from runner.report.documents.page import write_html, write_index, write_markdown
 from runner.report.model import Audience, Caveat
 from runner.view.blocks import Section, TableBlock
 from tests.report.examples import (

@@ -10,10 +10,12 @@ import click
 
 from runner.cli.command import Command, Group
 from runner.cli.confirmation import APPROVAL, require_approval
-from runner.cli.console import print_prose, show
+from runner.cli.console import print_json, print_prose
 from runner.cli.encoding import print_text
 from runner.cli.options import LOCK_TIMEOUT, common_scope, format_option, region_option, target_scope
+from runner.cli.output.screen import show
 from runner.service.target import make_state_key
+from runner.view.blocks import Sentence
 from runner.wording import count_words
 from runner.workflow.campaigns import show_path
 from runner.workflow.doctor import examine
@@ -21,7 +23,6 @@ from runner.workflow.records.ledger_copy import copy_records
 
 if TYPE_CHECKING:
     from runner.workflow.doctor import Examination
-    from runner.workflow.records.ledger_copy import LedgerCopy
     from runner.workflow.scope import Scope
 
 
@@ -42,11 +43,14 @@ def doctor(scope: Scope, format_: str) -> int:
         runner doctor --target live --format json
     """
     examination = examine(scope)
-    show(examination, format_, _write_checks)
+    if format_ == "json":
+        print_json(examination)
+    else:
+        _print_checks(examination)
     return int(examination.has_failed)
 
 
-def _write_checks(examination: Examination) -> None:
+def _print_checks(examination: Examination) -> None:
     print_prose("\n".join([*examination.versions, ""]))
     for check in examination:
         state = click.style(f"{check.state:8}", fg=_COLOURS[check.state])
@@ -154,15 +158,12 @@ def copy(scope: Scope, source: str, format_: str) -> int:
         runner ledger copy --from sqlite:///.runner/ledger.sqlite \
           --ledger postgresql://ledger.example.com/campaigns
     """
-    show(copy_records(scope, source), format_, _print_copy)
-    return 0
-
-
-def _print_copy(copy: LedgerCopy) -> None:
+    done = copy_records(scope, source)
     parts = [
-        count_words(copy.rows["campaigns"], "campaign"),
-        count_words(copy.rows["launches"], "launch", "launches"),
-        count_words(copy.rows["deliveries"], "delivery", "deliveries"),
-        count_words(copy.rows["results"], "result"),
+        count_words(done.rows["campaigns"], "campaign"),
+        count_words(done.rows["launches"], "launch", "launches"),
+        count_words(done.rows["deliveries"], "delivery", "deliveries"),
+        count_words(done.rows["results"], "result"),
     ]
-    print_prose(f"Copied {copy.source} to {copy.ledger}: {', '.join(parts)}.")
+    show(done, format_, [Sentence(f"Copied {done.source} to {done.ledger}: {', '.join(parts)}.")])
+    return 0

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.command import Command
-from runner.cli.console import print_prose, show
 from runner.cli.options import format_option, ledger_scope
+from runner.cli.output.screen import show
+from runner.view.blocks import Sentence
 from runner.workflow.records.pausing import change_pauses
 
 if TYPE_CHECKING:
@@ -44,14 +45,14 @@ def pause(scope: Scope, campaigns: tuple[str, ...], format_: str, reason: str) -
         runner pause customer-pulse --reason "a wrong link in the text"
         runner pause campaigns/customer-pulse.yaml winter-hours --target live
     """
-    show(change_pauses(scope, campaigns, reason), format_, _write)
-    return 0
+    return _show(change_pauses(scope, campaigns, reason), format_)
 
 
-def _write(change: PauseChange) -> None:
+def _show(change: PauseChange, format_: str) -> int:
     """Write the effect of `pause` or `resume` on campaigns."""
-    for one in change.campaigns:
-        print_prose(f"{one.name} on {change.target}: {one.describe()}.")
+    said = (f"{one.name} on {change.target}: {one.describe()}." for one in change.campaigns)
+    show(change, format_, map(Sentence, said))
+    return 0
 
 
 @click.command(cls=Command)
@@ -68,5 +69,4 @@ def resume(scope: Scope, campaigns: tuple[str, ...], format_: str) -> int:
         runner resume customer-pulse
         runner resume campaigns/customer-pulse.yaml --target live && runner ci record
     """
-    show(change_pauses(scope, campaigns, None), format_, _write)
-    return 0
+    return _show(change_pauses(scope, campaigns, None), format_)

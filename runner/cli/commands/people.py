@@ -11,11 +11,10 @@ import click
 from runner.audience.phone import mask_phone
 from runner.cli.command import Command, Group
 from runner.cli.confirmation import APPROVAL, require_approval
-from runner.cli.console import print_json, print_prose, show
 from runner.cli.options import LOCK_TIMEOUT, format_option, ledger_scope, region_option, target_scope
 from runner.cli.output.person import show_person
-from runner.cli.output.screen import print_blocks
-from runner.view.blocks import Section, Sentence, TableBlock
+from runner.cli.output.screen import show
+from runner.view.blocks import Items, Section, Sentence, TableBlock
 from runner.wording import count_words, show_time
 from runner.workflow.failures import Failures
 from runner.workflow.records import forgetting
@@ -58,7 +57,7 @@ def who(scope: Scope, phone: str, region: str | None, format_: str) -> int:
     """
     failures = Failures(is_tolerant=True)
     found = find_person(scope, phone, region, failures)
-    show(found, format_, lambda person: print_blocks(show_person(person)))
+    show(found, format_, show_person(found))
     return failures.find_exit_code(None if failures.is_total else 0)
 
 
@@ -104,10 +103,7 @@ def list_(scope: Scope, format_: str, show_replies: bool) -> int:
         runner optouts list --show-replies --target live
     """
     view = list_opt_outs(scope, with_texts=show_replies)
-    if format_ == "json":
-        print_json(view)
-    else:
-        print_blocks(_show_list(view, with_texts=show_replies, shows_all=scope.verbose))
+    show(view, format_, _show_list(view, with_texts=show_replies, shows_all=scope.verbose))
     return 0
 
 
@@ -188,21 +184,15 @@ def dismiss(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
 @click.argument("file", type=_FILE)
 @ledger_scope
 @format_option("human", "json")
-@click.option("--phone-column", default="phone", metavar="NAME", help="The column that has the phones.")
+@click.option("--phone-column", "column", default="phone", metavar="NAME", help="The column of the phones.")
 @region_option
 @click.option(
     "--phone-form",
+    "form",
     type=click.Choice(PHONE_FORMS),
     help="What phones without + or another prefix are.  [default: both; all readings are entered]",
 )
-def import_(
-    scope: Scope,
-    file: Path,
-    format_: str,
-    phone_column: str,
-    region: str | None,
-    phone_form: Any,
-) -> int:
+def import_(scope: Scope, file: Path, format_: str, **reading: Any) -> int:
     """Import opt-outs from a CSV file.
 
     FILE has a column of phones. It is imported completely or not at all: if one row cannot be read, nothing
@@ -212,26 +202,16 @@ def import_(
     Example:
         runner optouts import stopped.csv --phone-column Mobile --region US
     """
-    reading = PhoneReading(phone_column, region, phone_form)
-    return _show_change(import_people(scope, file, reading), format_)
+    return _show_change(import_people(scope, file, PhoneReading(**reading)), format_)
 
 
-_DONE = {
-    "add": "new",
-    "import": "new",
-    "remove": "dismissed",
-    "confirm": "confirmed",
-    "dismiss": "dismissed",
-}
+_DONE = {"add": "new", "import": "new", "confirm": "confirmed"}
 
 
 def _show_change(done: OptOutsDocument, format_: str) -> int:
     """Write the number of entries that a command has made or changed, and the record since."""
-    if format_ == "json":
-        print_json(done)
-    else:
-        changed = count_words(done.changed, "entry", "entries")
-        print_prose(f"{changed} {_DONE[done.command]}. {_sentence(done)}")
+    changed = f"{count_words(done.changed, 'entry', 'entries')} {_DONE.get(done.command, 'dismissed')}"
+    show(done, format_, [Sentence(f"{changed}. {_sentence(done)}")])
     return 0
 
 
@@ -322,13 +302,13 @@ def forget(
             is_approved=auto_approve,
         ),
     )
-    show(done, format_, _write_human)
+    show(done, format_, _describe_forgotten(done))
     return int(done.is_behind)
 
 
-def _write_human(done: ForgottenPerson) -> None:
+def _describe_forgotten(done: ForgottenPerson) -> Iterator[Block]:
     if not done.campaigns:
-        print_prose(f"Nothing was on record of {done.phone} except perhaps opt-outs.")
+        yield Sentence(f"Nothing was on record of {done.phone} except perhaps opt-outs.")
     for one in done.campaigns:
         removed = (
             count_words(one.deliveries, "delivery", "deliveries"),
@@ -337,10 +317,8 @@ def _write_human(done: ForgottenPerson) -> None:
         )
         kept = f"; {count_words(one.shared_texts, 'text')} that others got, too, kept"
         said = f"{', '.join(removed)} removed{kept if one.shared_texts else ''}"
-        print_prose(f"{one.campaign} on {one.target}: {said}.")
-    for file in done.lockfiles:
-        print_prose(f"{file}: rewritten; commit it.")
-    print_prose(f"{done.phone} is never texted again on {', '.join(done.targets)}.")
-    print_prose("Out of reach:")
-    for sentence in done.unreached:
-        print_prose(f"  - {sentence}")
+        yield Sentence(f"{one.campaign} on {one.target}: {said}.")
+    yield from (Sentence(f"{file}: rewritten; commit it.") for file in done.lockfiles)
+    yield Sentence(f"{done.phone} is never texted again on {', '.join(done.targets)}.")
+    yield Sentence("Out of reach:")
+    yield Items(done.unreached)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from runner.cli.command import Command
-from runner.cli.console import print_json
 from runner.cli.options import common_scope, format_option, region_option
 from runner.cli.output.person import sum_up
-from runner.cli.output.screen import show_blocks
+from runner.cli.output.screen import show, show_blocks
 from runner.workflow.preview import preview_campaign
 from runner.workflow.who import find_person
 
@@ -32,12 +31,7 @@ if TYPE_CHECKING:
 @region_option
 @format_option("human", "json", "markdown")
 def preview(
-    scope: Scope,
-    campaign_file: Path,
-    phone: str | None,
-    message: str | None,
-    region: str | None,
-    format_: str,
+    scope: Scope, campaign_file: Path, phone: str | None, region: str | None, format_: str, **wishes: Any
 ) -> int:
     """Show whole conversations as recipients will see them, worst cases first.
 
@@ -50,12 +44,9 @@ def preview(
         runner preview campaigns/customer-pulse.yaml --phone +14155550101
         runner preview campaigns/customer-pulse.yaml --message ask
     """
-    preview = preview_campaign(scope, campaign_file, phone=phone, region=region, message=message)
-    if format_ == "json":
-        print_json(preview.document)
-    else:
-        show_blocks(preview.show(), format_)
-        if phone is not None:
-            own = replace(scope, paths=(campaign_file,))
-            show_blocks([sum_up(lambda: find_person(own, phone, region))], format_)
+    preview = preview_campaign(scope, campaign_file, phone=phone, region=region, **wishes)
+    show(preview, format_, preview.show())
+    if phone is not None and format_ != "json":
+        own = replace(scope, paths=(campaign_file,))
+        show_blocks([sum_up(lambda: find_person(own, phone, region))], format_)
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @target_scope
 @click.option(
     "--reconcile",
-    "reconcile_first",
+    "is_reconciled",
     is_flag=True,
     help="Update the ledger first, as `runner reconcile` does.",
 )
@@ -76,14 +76,12 @@ if TYPE_CHECKING:
 )
 def report(
     scope: Scope,
-    reconcile_first: bool,
+    is_reconciled: bool,
     formats: tuple[str, ...],
     columns: tuple[str, ...],
-    comments: bool,
     template: Path | None,
-    least: int,
-    include_pii: bool,
     out: Path | None,
+    **wishes: Any,
 ) -> int:
     """Write a report for each campaign from the ledger: how many were texted, who answered, and what.
 
@@ -101,16 +99,14 @@ def report(
     answers = tuple(name for name in dict.fromkeys(formats) if name in ANSWER_FORMATS)
     named = ["md" if name == "github" else name for name in formats]
     documents = choose_writers(named if named or template else ["md"], template)
-    _refuse_nonsense(answers, out, include_pii=include_pii)
-    options = ReportOptions(
-        tuple(dict.fromkeys(columns)), least, include_pii, comments, answers, out or Path()
-    )
+    _refuse_nonsense(answers, out, include_pii=wishes["include_pii"])
+    options = ReportOptions(tuple(dict.fromkeys(columns)), formats=answers, folder=out or Path(), **wishes)
 
     def check(campaigns: int) -> None:
         if out is None and list(documents) != ["md"] and len(documents) * campaigns > 1:
             raise UsageError("standard output takes one document", hint="name a folder with --out DIR")
 
-    made = report_project(scope, options, is_reconciled=reconcile_first, check=check)
+    made = report_project(scope, options, is_reconciled=is_reconciled, check=check)
     reports = [one.report for one in made]
     if "github" in formats:
         add_to_summary(reports)

@@ -8,9 +8,8 @@ import click
 
 from runner.cli.command import Command
 from runner.cli.confirmation import APPROVAL, require_approval
-from runner.cli.console import show
 from runner.cli.options import format_option, target_scope
-from runner.cli.output.screen import print_blocks
+from runner.cli.output.screen import show
 from runner.view.blocks import Column, Items, Section, Sentence, TableBlock
 from runner.wording import count_words, show_time
 from runner.workflow.resolve import Word, resolve_launches
@@ -67,7 +66,7 @@ def resolve(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int
         require_approval(question, is_approved=auto_approve)
 
     left = resolve_launches(scope, word, approve)
-    show(left, format_, lambda found: print_blocks(_show(found)))
+    show(left, format_, _show(left))
     return left.exit_code
 
 

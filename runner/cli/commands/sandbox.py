@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.command import Group, special_option
-from runner.cli.console import print_prose, show
+from runner.cli.console import print_prose
 from runner.cli.encoding import print_text
 from runner.cli.options import format_option
 from runner.cli.output.sandbox import ShownClock, Simulation
+from runner.cli.output.screen import show
 from runner.errors import RunnerError
 from runner.sandbox.clock import parse_duration, read_clock, read_move
 from runner.sandbox.rehearsal.faults import FAULTS, Faults, parse_rates
 from runner.sandbox.rehearsal.participants import describe_habits
 from runner.sandbox.sandbox_errors import RefusalError, SandboxError, explained_trouble
 from runner.sandbox.webhooks.receiver import read_hosts
+from runner.view.blocks import Sentence
 from runner.workflow.workspace.folders import make_sandbox_database, sandbox_database
 
 if TYPE_CHECKING:
@@ -115,7 +117,7 @@ def simulate(seed: int, db: Path | None, format_: str, **rates: float) -> int:
         words += f"\nNext: {_advise_next(datetime.fromisoformat(document['started']))}."
     if document["results"] and db is None:
         words += "\nNext: `runner reconcile` reads the answers."
-    show(Simulation(**document), format_, lambda _: print_prose(words))
+    show(Simulation(**document), format_, map(Sentence, words.split("\n")))
     return 0
 
 
@@ -187,7 +189,7 @@ def clock(move: str | None, db: Path | None, format_: str) -> int:
     if move == "next":
         own = "Due now: a session has ended."
         words += f"\n{own if due is None else due.describe()}"
-    show(ShownClock(**document), format_, lambda _: print_prose(words))
+    show(ShownClock(**document), format_, map(Sentence, words.split("\n")))
     return 0
 
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.command import Command
-from runner.cli.console import print_json
 from runner.cli.options import format_option, target_scope
-from runner.cli.output.screen import show_blocks
+from runner.cli.output.screen import show
 from runner.workflow.observer import note
 from runner.workflow.status import find_project_status
 
@@ -32,10 +31,7 @@ def status(scope: Scope, format_: str) -> int:
         runner status campaigns/customer-pulse.yaml --format json
     """
     result = find_project_status(scope)
-    if format_ == "json":
-        print_json(result.document)
-    elif result.statuses:
-        show_blocks(result.show(), format_)
+    show(result, format_, result.show() if result.statuses else ())
     if result.unread and not scope.quiet:
         unread = ", ".join(result.unread)
         note(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.command import Command
-from runner.cli.console import print_prose, show
+from runner.cli.console import print_json, print_prose
 from runner.cli.encoding import print_text
 from runner.cli.options import format_option, path_scope
 from runner.cli.output.problems import count_problems, human_lines, write_github, write_markdown, write_sarif
@@ -39,7 +39,10 @@ def validate(scope: Scope, format_: str) -> int:
     """
     found = validate_campaigns(scope)
     writers = {"markdown": write_markdown, "github": write_github, "sarif": write_sarif}
-    show(found, format_, writers.get(format_, _write_human))
+    if format_ == "json":
+        print_json(found.document)
+    else:
+        writers.get(format_, _write_human)(found)
     return 0 if found.is_valid else 1
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.console import print_prose, print_table
+from runner.cli.console import print_json, print_prose, print_table
 from runner.cli.encoding import print_text
 from runner.github.job_summary import append_summary
 from runner.view.blocks import Code, Items, Section, Sentence, TableBlock, list_plain, write_cell
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 
 _WIDTH = 60
 """Characters of a line of code, which is often a text message."""
+
+
+def show(result: Any, format_: str, blocks: Iterable[Block]) -> None:
+    """Write a use case's result in a format: `json` by its document, others by blocks."""
+    if format_ == "json":
+        print_json(getattr(result, "document", result))
+    else:
+        show_blocks(blocks, format_)
 
 
 def show_blocks(blocks: Iterable[Block], format_: str) -> None:

@@ -14,13 +14,14 @@ from runner.cli.commands.ci.alert import OUTCOME_OPTION, REPLIES_OPTION
 from runner.cli.commands.ci.comment import keep_comment
 from runner.cli.commands.ci.record import show_fetched, show_recorded
 from runner.cli.commands.plan import show_plan
-from runner.cli.commands.reconcile import write_reconciled
+from runner.cli.commands.reconcile import describe_reconciled
 from runner.cli.console import print_prose
 from runner.cli.encoding import print_command
 from runner.cli.main import show_error
 from runner.cli.options import ledger_scope
 from runner.cli.output.problems import job_notice, write_github
 from runner.cli.output.report import add_to_summary, choose_writers, save_reports
+from runner.cli.output.screen import print_blocks
 from runner.settings import SETTLE_WINDOW
 from runner.workflow.review.jobs import Job, choose_live
 from runner.workflow.validate import validate_campaigns
@@ -28,6 +29,7 @@ from runner.workflow.validate import validate_campaigns
 if TYPE_CHECKING:
     from runner.workflow.apply import ApplyResult
     from runner.workflow.plan import ProjectPlan
+    from runner.workflow.reconcile import ReconcileResult
     from runner.workflow.report import ProjectReport
     from runner.workflow.review.checklist import Outcome
     from runner.workflow.scope import Scope
@@ -47,12 +49,14 @@ class _View:
 
     show_error = staticmethod(show_error)
     show_fetched = staticmethod(show_fetched)
-    show_reconciled = staticmethod(write_reconciled)
     show_recorded = staticmethod(show_recorded)
 
     def show_applied(self, result: ApplyResult, *, is_settled: bool) -> None:
         for run in result.runs:
             print_prose(describe_settled(run) if is_settled else describe_run(run))
+
+    def show_reconciled(self, result: ReconcileResult) -> None:
+        print_blocks(describe_reconciled(result))
 
     def show_plan(self, plan: ProjectPlan) -> None:
         show_plan(plan, "github")
