@@ -114,20 +114,19 @@ class CampaignReporter:
                 may_call = self._read_barred(connection)
                 gone, is_changed = self._compare_audience(connection)
             wants_answers = bool(self._files or self._has_comments)
-            kept = KeptAnswers(engine, self._outline) if wants_answers else None
-            problem = self._load_members(engine, may_call, gone) if kept or self._columns else None
+            needs_members = wants_answers or self._columns
+            problem = self._load_members(engine, may_call, gone) if needs_members else None
             tally = count_campaign(
                 engine,
                 self._outline,
                 self._campaign.message_ids,
                 [column.name for column in self._columns],
                 as_of=find_as_of(facts),
-                keep_answers=None if kept is None else kept.keep,
             )
             report = summarise(facts, tally, least=self._options.least)
-            if kept is None:
+            if not wants_answers:
                 return report
-            comments = self._finish(engine, kept, problem)
+            comments = self._finish(engine, KeptAnswers(engine, self._outline, tally.readings), problem)
             return report.replace(
                 comments=None if comments is None else comments.replace(is_audience_changed=is_changed)
             )

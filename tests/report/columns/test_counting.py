@@ -128,6 +128,9 @@ def read(outline: MessageOutline, row: FeedRow) -> tuple[object, ...]:
     return describe(build_reader(question)(row.answer, row.response))
 
 
+NO_ANSWER, GOES_ON, ENDS = range(3)
+
+
 class Reference:
     """One message counted in plain Python, by sorting and filtering."""
 
@@ -141,12 +144,28 @@ class Reference:
     def _of(self, person: str) -> list[FeedRow]:
         return [row for row in self.rows if row.participant == person]
 
-    def paths(self) -> Counter[tuple[str, str]]:
-        return Counter((self.arms[person], self._walk(person)) for person in self.people)
+    def completed(self) -> int:
+        return sum(steps[-1] != NO_ANSWER or ENDS in steps for steps in map(self._walk, self.people))
 
-    def _walk(self, person: str) -> str:
-        answers = [self.latest.get((person, question.tag)) for question in self.outline.questions]
-        return "".join("-" if row is None else "c" if read(self.outline, row)[-1] else "a" for row in answers)
+    def asked(self) -> dict[str, int]:
+        """Return the people who were asked each question, of whom nobody was texted."""
+        asked = dict.fromkeys((question.tag for question in self.outline.questions), 0)
+        for person in self.people:
+            steps = self._walk(person)
+            for tag, before, step in zip(self._list_tags(person), [NO_ANSWER, *steps], steps, strict=False):
+                asked[tag] += before == GOES_ON or step != NO_ANSWER
+        return asked
+
+    def _list_tags(self, person: str) -> list[str]:
+        """Return the questions of the person's arm; of one that is no more, those of the first."""
+        ways = {way.arm: [question.tag for question in way.questions] for way in self.outline.all_ways}
+        return ways.get(self.arms[person], next(iter(ways.values())))
+
+    def _walk(self, person: str) -> list[int]:
+        answers = [self.latest.get((person, tag)) for tag in self._list_tags(person)]
+        return [
+            NO_ANSWER if row is None else ENDS if read(self.outline, row)[-1] else GOES_ON for row in answers
+        ]
 
     def readings(self, tag: str) -> Counter[tuple[object, ...]]:
         return Counter(read(self.outline, row) for (_, one), row in self.latest.items() if one == tag)
@@ -177,7 +196,9 @@ def check_question(counted: Mapping[AnswerReading, int], reference: Reference, t
 
 def check_message(counted: MessageTally, reference: Reference) -> None:
     assert counted.results == len(reference.rows)
-    assert counted.paths == reference.paths()
+    assert counted.answered == len(reference.people)
+    assert counted.completed == reference.completed()
+    assert counted.asked == reference.asked()
     assert counted.median_first_s == reference.median_first()
     assert counted.days == reference.days()
     known = [question.tag for question in reference.outline.questions]
@@ -242,7 +263,7 @@ def test_replies_that_opt_out_are_no_answers(tmp_path: Path) -> None:
         copy.refresh(engine, ResultVersion("e", 1), lambda _: (), lambda _: "")
         undecided = count_campaign(engine, outline_all(OUTLINE), {})
     counted = tally.messages["ask"]
-    assert (counted.results, counted.participants, tally.people.answered) == (14, 6, 6)
+    assert (counted.results, counted.answered, tally.people.answered) == (14, 6, 6)
     assert sum(counted.questions["why"].values()) == 6
     assert list(counted.days.values()) == [6]
     assert counted.unknown == {}

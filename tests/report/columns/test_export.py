@@ -115,8 +115,8 @@ def exporting(
         load_refusing(engine, refusing)
         exported = (f"export_{number}" for number in range(len(members[0]) - 6))
         load_members(engine, members, ["language", "cells", "may_call", *exported])
-        kept = KeptAnswers(engine, outline)
-        count_campaign(engine, outline, {}, keep_answers=kept.keep)
+        tally = count_campaign(engine, outline, {})
+        kept = KeptAnswers(engine, outline, tally.readings)
         yield engine, kept, AnswerFiles(engine, kept, FileContent("pulse", EXPORT_KEY, **content), low)
 
 
