@@ -46,7 +46,7 @@ def follow(
         ]
         contacts += [make_contact(person, arm=arm) for person in names[:count]]
     facts = build_facts((outline, MessageTotals("ask")))
-    tally = count_rows(facts, rows, (), contacts).messages["ask"]
+    tally = count_rows(facts, rows, contacts).messages["ask"]
     steps = {tag: (tally.asked[tag], sum(counts.values())) for tag, counts in tally.questions.items()}
     return steps, tally.completed
 

@@ -60,7 +60,7 @@ SELECT coalesce(c.person, p.person), {{number}}, {{is_survey}}, coalesce(p.arm, 
   coalesce(r.is_opt_out, false) OR coalesce(c.stopped AND {_WAS_TEXTED}, false), p.first_us, p.path
 FROM (FROM reached WHERE message = {{number}}) c
 FULL JOIN people p ON p.person = c.person
-LEFT JOIN (FROM refusing WHERE message = {{name}}) r ON r.person = coalesce(c.person, p.person)
+LEFT JOIN (FROM refusing WHERE message = {{number}}) r ON r.person = coalesce(c.person, p.person)
 """
 # A survey that has not ended, or of which nothing is known, may still be answered. Whose texts never left the
 # service was not tried: AAPOR's unknown eligibility, too.
@@ -176,7 +176,7 @@ def begin_touches(engine: Engine) -> None:
 
 def add_touches(engine: Engine, number: int, outline: MessageOutline) -> None:
     """Add the recipients of a message, and its participants, who are in the table `people`."""
-    engine.run(_ADD_TOUCHES.format(number=number, is_survey=bool(outline.questions), name=quote(outline.id)))
+    engine.run(_ADD_TOUCHES.format(number=number, is_survey=bool(outline.questions)))
 
 
 def gather_persons(engine: Engine, messages: int, experiment: int | None) -> PeopleReport:

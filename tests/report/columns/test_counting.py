@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from runner.ledger.report_model import ResultVersion
 from runner.report.answers import build_reader
 from runner.report.columns.counting import count_campaign
-from runner.report.columns.dataset import ResultColumns, load_members, load_refusing
+from runner.report.columns.dataset import ResultColumns, load_members
 from runner.report.facts import (
     AnalysisPlan,
     CampaignFacts,
@@ -220,7 +220,6 @@ def test_counts_are_those_of_plain_python(
     copy = ResultColumns(tmp_path_factory.mktemp("copy"))
     with copy.hold() as engine:
         copy.refresh(engine, ResultVersion("edition", 1), lambda _: rows, lambda _: "")
-        load_refusing(engine, ())
         whole = outline_all(OUTLINE, OTHER)
         tally = count_campaign(engine, whole, {"asked": "ask", "ask": "ask"})
     named = [row._replace(message="ask") if row.message == "asked" else row for row in rows]
@@ -254,10 +253,9 @@ def test_replies_that_opt_out_are_no_answers(tmp_path: Path) -> None:
     rows += [make_row(f"p{number}", "why", "stop please", guid=f"s{number}") for number in range(5, 12)]
     rows += [make_row("p12", "gone", "stop please", guid="t")]
     copy = ResultColumns(tmp_path)
-    refusals = [(1, "t"), *((1, f"s{number}") for number in range(5, 12))]
+    refusals = {(1, "t"): True, **{(1, f"s{number}"): number < 7 for number in range(5, 12)}}
     with copy.hold() as engine:
         copy.refresh(engine, ResultVersion("e", 1), lambda _: rows, lambda _: "", refusals)
-        load_refusing(engine, [("ask", "p5", "1"), ("ask", "p6", "1"), ("ask", "p7", "0")])
         tally = count_campaign(engine, outline_all(OUTLINE), {})
         # What a person decides counts at once, though no result has changed.
         copy.refresh(engine, ResultVersion("e", 1), lambda _: (), lambda _: "")
@@ -268,6 +266,8 @@ def test_replies_that_opt_out_are_no_answers(tmp_path: Path) -> None:
     assert list(counted.days.values()) == [6]
     assert counted.unknown == {}
     assert undecided.people.answered == 13
+    # The ledger knows nobody else as sent to.
+    assert (tally.people.opted_out, undecided.people.opted_out) == (1, 0)
 
 
 def count_one(question: QuestionOutline, rows: Iterable[FeedRow]) -> Mapping[AnswerReading, int]:
@@ -306,7 +306,6 @@ def test_answers_of_one_moment_are_ordered_by_guid(
             for revision, part in enumerate(feed, start=1):
                 version = ResultVersion("e", revision)
                 copy.refresh(engine, version, {revision - 1: part, -1: part}.__getitem__, lambda _: "")
-            load_refusing(engine, ())
             (reading,) = count_campaign(engine, outline, {}).messages["ask"].questions["q"]
         assert reading.label == latest
 
@@ -374,8 +373,7 @@ def test_groups_are_those_of_plain_python(
     contacts = [make_contact(person, arm="a") for person in reached] + [make_contact("p", message="again")]
     with copy.hold() as engine:
         version = ResultVersion("edition", 1)
-        copy.refresh(engine, version, lambda _: mine, lambda _: "", (), "mark", lambda: contacts)
-        load_refusing(engine, ())
+        copy.refresh(engine, version, lambda _: mine, lambda _: "", {}, "mark", lambda: contacts)
         load_members(
             engine, [(person, "", "0", "x", city) for person, city in cities.items()], ["value_0", "value_1"]
         )
@@ -420,8 +418,7 @@ def test_arms_are_counted_as_their_verdict_counts(tmp_path: Path) -> None:
     copy = ResultColumns(tmp_path)
     with copy.hold() as engine:
         version = ResultVersion("edition", 1)
-        copy.refresh(engine, version, lambda _: rows, lambda _: "", (), "mark", lambda: contacts)
-        load_refusing(engine, ())
+        copy.refresh(engine, version, lambda _: rows, lambda _: "", {}, "mark", lambda: contacts)
         before, after = (
             count_campaign(engine, outline, {}, as_of=datetime(2026, 11, day, 12, tzinfo=UTC)).arms
             for day in (24, 25)
@@ -450,11 +447,10 @@ def test_a_group_is_called_as_most_of_it_are(tmp_path: Path) -> None:
             ResultVersion("e", 1),
             lambda _: (),
             lambda _: "",
-            (),
+            {},
             "m",
             lambda: map(make_contact, cities),
         )
-        load_refusing(engine, ())
         load_members(engine, [(person, "", "0", city) for person, city in cities.items()], ["value_0"])
         tally = count_campaign(engine, outline_all(OUTLINE), {}, ("city",))
     assert {name: group.texted for name, group in tally.groups["city"].items()} == {"Berlin": 4, "Bonn": 1}
