@@ -118,14 +118,20 @@ class LaunchRecord(LaunchEntry, frozen=True):
     sent_at: str
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedLaunch:
-    """An accepted launch, for reconciling; `is_open`: a session may be open, as last read."""
+class AcceptedLaunch(NamedTuple):
+    """An accepted launch, for reconciling.
+
+    `is_open`: a session may be open, as last read. `held` and `forgotten` count results: in the ledger, and
+    known and not kept.
+    """
 
     launch_id: int
     project_launch_guid: str
+    tag: str
     recipients: int
     is_open: bool
+    held: int
+    forgotten: int
 
 
 @dataclass(frozen=True, slots=True)
