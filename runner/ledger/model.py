@@ -89,7 +89,7 @@ class ReservedLaunch(LaunchEntry, frozen=True):
 class Reservation:
     """A group of launches that were reserved together, with their runs.
 
-    `id` is random; a ledger with that id has all launches of the group that can have been sent.
+    `id` is a digest of its text; a ledger that has absorbed it has all its launches that can have been sent.
     """
 
     id: str
