@@ -489,7 +489,7 @@ def test_a_password_in_an_address_is_not_shown(run: Run, remote: Path, tmp_path:
     write(here, 1)
     done = run("ci", "record", "--remote", "http://ann:pass@127.0.0.1:9/texts.git", cwd=here)
     assert done.returncode == 1
-    assert done.stderr.startswith("Error: the remote http://127.0.0.1:9/texts.git cannot be reached: ")
+    assert done.stderr.startswith("Error: the git remote http://127.0.0.1:9/texts.git cannot be used: ")
     assert "pass@" not in done.stderr
 
 
@@ -518,9 +518,9 @@ def test_a_remote_that_is_gone_is_an_error(run: Run, remote: Path, tmp_path: Pat
     write(here, 1)
     done = run("ci", "record", "--remote", "nowhere", cwd=here)
     assert done.returncode == 1
-    assert done.stderr.startswith("Error: the remote nowhere cannot be reached: fatal: 'nowhere' does not")
+    assert done.stderr.startswith("Error: the git remote nowhere cannot be used: fatal: 'nowhere' does not")
     assert done.stderr.endswith(
-        "`runner ci record` takes another one with --remote, or none with --no-push\n"
+        "check the network, and that this user may use the remote: git ls-remote nowhere\n"
     )
 
 

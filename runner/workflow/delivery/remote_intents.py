@@ -87,10 +87,6 @@ class RemoteIntents:
 
         Returns True if it was not held before, and is now. Call this before locking any campaign: a fixed
         order prevents deadlocks. A ref that is not there is waited for and made, if that is wished.
-
-        Raises:
-            StateLockedError: another run holds it.
-            GitError: the remote cannot be used.
         """
         state, target, run = self._state, self._workspace.target, secrets.token_hex(8)
         if state is None or state.is_held or not (makes_ref or state.exists()):

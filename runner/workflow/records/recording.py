@@ -66,16 +66,26 @@ class Recorded:
     """The outcome of recording.
 
     Attributes:
-        commit: the commit; None if there was nothing to record.
+        has_files: whether there is anything to record.
+        is_failed: true if no file could be recorded.
+        code: the exit code.
+        commit: the commit; None if nothing is new.
         message: the commit's.
-        is_pushed: whether the remote's branch has it.
         is_followed: false if the clone's own branch should have moved on to the commit, and could not.
+        place: the branch and its remote, in words; empty without a push.
+        refusal: the reason of the branch for not taking what the state remote has; None if it did.
+        refs: the refs of state remotes, in words, that have the record.
     """
 
+    has_files: bool = True
+    is_failed: bool = False
+    code: int = 0
     commit: str | None = None
     message: str = ""
-    is_pushed: bool = False
     is_followed: bool = True
+    place: str = ""
+    refusal: str | None = None
+    refs: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -150,12 +160,8 @@ class Recorder:
     def commit(self) -> Recorded:
         """Commit onto the current branch or a detached HEAD, without a push."""
         head = self.clone.read_head()
-        changes = self._find_changes(head)
-        if not changes:
-            return Recorded()
-        message = describe_changes(self.clone, self.environ, self.files, head, changes)
-        self._save(changes)
-        return Recorded(self._commit(changes, message), message)
+        changes, message = self._prepare(head)
+        return Recorded(commit=self._commit(changes, message) if changes else None, message=message)
 
     def push(self, remote: str, branch: str, tip: str | None) -> Recorded:
         """Commit onto a remote's branch, which was at `tip` just now; None if it was not there.
@@ -171,17 +177,15 @@ class Recorder:
         for _ in range(TRIES):
             head = self.clone.read_head()
             parent = tip or head
-            changes = self._find_changes(parent)
+            changes, message = self._prepare(parent)
             if not changes:
                 self._follow(parent, is_current=is_current)
                 return Recorded()
-            message = describe_changes(self.clone, self.environ, self.files, parent, changes)
-            self._save(changes)
             commit = self._commit_onto(parent, changes, message, is_here=is_current and parent == head)
             answer = push_commit(self.clone.git, remote, commit, f"refs/heads/{branch}")
             if answer.is_accepted:
                 is_followed = self._follow(commit, is_current=is_current)
-                return Recorded(commit, message, is_pushed=True, is_followed=is_followed)
+                return Recorded(commit=commit, message=message, is_followed=is_followed)
             if self.clone.read_head() == commit:
                 self.clone.git.run("reset", "--quiet", "--soft", parent)
                 _unstage(self.clone, [change.path for change in changes])
@@ -203,10 +207,15 @@ class Recorder:
             git.run("reset", "--quiet", "--soft", before.id)
             head = before
 
-    def _find_changes(self, tip: str) -> list[RecordedFile]:
-        """Return the changes that a commit on the tip needs to contain the record."""
+    def _prepare(self, tip: str) -> tuple[list[RecordedFile], str]:
+        """Put what a commit on the tip needs into the work tree; return the changes, and its message."""
         head = self.clone.read_head()
-        return self._collect(lambda file: self._find_change(file, head, tip))
+        changes = self._collect(lambda file: self._find_change(file, head, tip))
+        if not changes:
+            return [], ""
+        message = describe_changes(self.clone, self.environ, self.files, tip, changes)
+        self._save(changes)
+        return changes, message
 
     def _collect(self, find: Callable[[Path], RecordedFile | None]) -> list[RecordedFile]:
         """Return what is found of each file; an error of one file does not stop the others."""

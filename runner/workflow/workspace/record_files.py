@@ -273,9 +273,6 @@ class RecordRemote:
         """Look for new suppressions now, and every `POLL_S` while the block lasts.
 
         Somebody may have thought about the plan for long. Failures of later looks are tried again.
-
-        Raises:
-            RunnerError: the remote cannot be asked: nothing may be sent.
         """
         if self._state is None and not self._has_branches:
             yield
@@ -300,14 +297,11 @@ class RecordRemote:
         paths = [(Path.cwd() / place).resolve() for place in self._files.places]
         paths = [path.relative_to(self._root) for path in paths if path.is_relative_to(self._root)]
         objects = ObjectReader(self._git) if self._state is None else self._state.ref.objects
+        objects.bring(self._name, tips)
         # Its process starts if there is a file to read, as git would write it into the work tree.
         files = ObjectReader(self._git, is_filtered=True)
         found = {}
         for ref, tip in tips.items():
-            if objects.list_folder(tip) is None:
-                answer = self._git.fetch(self._name, ref)
-                if answer.status and objects.list_folder(tip) is None:
-                    raise GitError(answer.reason)
             for path in map(Path.as_posix, paths):
                 blob = objects.find(tip, path)
                 text = None if blob is None else files.load(blob, path)

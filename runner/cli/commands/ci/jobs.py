@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from runner.workflow.apply import ApplyResult
     from runner.workflow.plan import ProjectPlan
     from runner.workflow.reconcile import ReconcileResult
-    from runner.workflow.records.record_push import PushedRecord
+    from runner.workflow.records.recording import Recorded
     from runner.workflow.report import ProjectReport
     from runner.workflow.review.checklist import Outcome
     from runner.workflow.scope import Scope
@@ -63,8 +63,8 @@ class _View:
     def show_plan(self, plan: ProjectPlan) -> None:
         show_plan(plan, "github")
 
-    def show_recorded(self, pushed: PushedRecord) -> None:
-        show_recorded(pushed)
+    def show_recorded(self, recorded: Recorded) -> None:
+        show_recorded(recorded)
 
     def show_reports(self, made: ProjectReport, folder: Path) -> None:
         reports = [one.report for one in made]
