@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,8 @@ from runner.source.storage import repository_root
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, show_path
 from runner.workflow.observer import note, warn
 from runner.workflow.records.record_message import RecordedFile, secrets_of
-from runner.workflow.records.recording import Recorded, Recorder, RefusedPushError, taking_turns
-from runner.workflow.workspace.record_files import list_homes
+from runner.workflow.records.recording import Recorded, Recorder, RefusedPushError
+from runner.workflow.workspace.record_files import list_homes, walk_files
 from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote, name_remote
 from runner.workflow.workspace.workspace import Workspace
 
@@ -71,10 +72,9 @@ def push_record(scope: Scope, remote: str, branch: str | None, *, is_pushed: boo
     clone = _find_clone(scope)
     clone.read_head()
     current = clone.read_branch()
-    with taking_turns(clone.root):
-        if not is_pushed:
-            return _record(clone, scope, current, lambda one: one.commit())
-        return _push(clone, scope, current, remote, branch or _choose_branch(current, scope.environ))
+    if not is_pushed:
+        return _record(clone, scope, current, lambda one: one.commit())
+    return _push(clone, scope, current, remote, branch or _choose_branch(current, scope.environ))
 
 
 def _push(clone: Clone, scope: Scope, current: str | None, remote: str, branch: str) -> Recorded:
@@ -279,15 +279,9 @@ def _iterate_files(paths: Sequence[Path]) -> Iterator[Path]:
     """
     for path in paths:
         if path.is_dir():
-            for file in sorted(one for ending in RECORD_ENDINGS for one in path.rglob(f"*{ending}")):
-                if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts):
-                    yield file
+            yield from walk_files(path, RECORD_ENDINGS)
         else:
-            yield from (
-                file
-                for file in sorted(path.parent.iterdir())
-                if file.name.startswith(f"{path.stem}.") and file.name.endswith(LOCKFILE_SUFFIX)
-            )
+            yield from sorted(path.parent.glob(f"{escape(path.stem)}.*{LOCKFILE_SUFFIX}"))
     for home in list_homes(paths):
         yield from sorted((*home.glob(f"*{SUPPRESSIONS_SUFFIX}"), *home.glob(f"*{APPROVALS_SUFFIX}")))
 

@@ -8,18 +8,16 @@ branch has moved on. Changes of both sides are united.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
 import shutil
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from runner.atomic_write import save_text
-from runner.errors import CampaignError, RunnerError, SuppressionsError
+from runner.errors import CampaignError, SuppressionsError
 from runner.git.clone import Clone, read_text
 from runner.git.command import GitError, hide_credentials, push_commit
 from runner.github.pull_requests import RECORD_TRAILER
@@ -86,18 +84,6 @@ class Recorded:
     place: str = ""
     refusal: str | None = None
     refs: tuple[str, ...] = ()
-
-
-@contextmanager
-def taking_turns(root: Path) -> Iterator[None]:
-    """Have one recording at a time in a clone, by its top folder."""
-    descriptor = os.open(root, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # some network file systems lock no folders
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _list_ignored(names: Sequence[str], complaint: str) -> Iterator[str]:
@@ -181,7 +167,10 @@ class Recorder:
             if not changes:
                 self._follow(parent, is_current=is_current)
                 return Recorded()
-            commit = self._commit_onto(parent, changes, message, is_here=is_current and parent == head)
+            if is_current and parent == head:
+                commit = self._commit(changes, message)
+            else:
+                commit = self._commit_beside(parent, changes, message)
             answer = push_commit(self.clone.git, remote, commit, f"refs/heads/{branch}")
             if answer.is_accepted:
                 is_followed = self._follow(commit, is_current=is_current)
@@ -241,20 +230,6 @@ class Recorder:
             # A file that has all of it may be written by a run at this moment.
             if change.here != change.after:
                 save_text(self.clone.root / change.path, change.after)
-
-    def _commit_onto(
-        self, parent: str, changes: Sequence[RecordedFile], message: str, *, is_here: bool
-    ) -> str:
-        """Return a new commit after another one; `is_here` if that is checked out."""
-        if not is_here:
-            return self._commit_beside(parent, changes, message)
-        try:
-            return self._commit(changes, message)
-        except GitError as error:
-            # In the middle of a merge, or while another git command holds the index.
-            with suppress(RunnerError):
-                return self._commit_beside(parent, changes, message)
-            raise error from None
 
     def _commit_beside(self, parent: str, changes: Sequence[RecordedFile], message: str) -> str:
         """Return a new commit after another one, made in a linked work tree without files."""

@@ -376,17 +376,18 @@ def _iterate_files(paths: Iterable[Path], ending: str) -> Iterator[Path]:
         root = repository_root(folder)
         home = _find_home(folder, Path(folder.anchor))
         if (root / ".git").exists():
-            yield from _walk(root, ending)
+            yield from walk_files(root, ending)
         elif home.name == DEFAULT_FOLDER.name or folder in {path.absolute() for path in paths}:
-            yield from _walk(home, ending)
+            yield from walk_files(home, ending)
         else:
             # Another folder may be a home folder: only below `campaigns` is a deep search safe.
             yield from folder.glob(f"*{ending}")
 
 
-def _walk(folder: Path, ending: str) -> Iterator[Path]:
+def walk_files(folder: Path, endings: str | tuple[str, ...]) -> Iterator[Path]:
+    """Yield the files below a folder whose names end so, but for hidden ones."""
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
-            if name.endswith(ending) and not name.startswith("."):
+            if name.endswith(endings) and not name.startswith("."):
                 yield Path(place, name)
