@@ -144,11 +144,11 @@ class _Rotation:
                 raise self._lack_key(show_path(file))
 
     def _lack_key(self, what: str) -> MissingKeyError:
-        why = (
+        than = (
             f" than the one in {OLD_STATE_KEY}" if self.old.is_secret else f", and {OLD_STATE_KEY} is not set"
         )
         return MissingKeyError(
-            f"{what} was written with another key{than}{lack}",
+            f"{what} was written with another key{than}",
             hint=f"set {OLD_STATE_KEY} to the key that it was written with; nothing was changed",
         )
 
