@@ -16,7 +16,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.audience.renumbering import list_forms
@@ -31,6 +30,7 @@ from runner.delivery.comparison import (
 )
 from runner.delivery.launch_list import LaunchListing, ListReader, write_moment
 from runner.errors import ServiceError
+from runner.ledger.fingerprint import launch_key
 from runner.ledger.model import LaunchRecord, parse_moment
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.record.entry import (
@@ -180,7 +180,7 @@ class Recovery:
         verdicts = self._compare(launches, listing)
         if any(verdict.is_absent for verdict in verdicts):
             try:
-                listing = self._lists.widen(listing, since)
+                listing = self._lists.read(None, since, listing)
             except ServiceError as error:
                 # What the first list shows counts all the same.
                 return verdicts, replace(listing, gap=error.message)
@@ -188,28 +188,28 @@ class Recovery:
         return verdicts, listing
 
     def _compare(self, launches: Sequence[Unsettled], listing: LaunchListing) -> list[Verdict]:
-        campaign = self._campaign
-        tags = {launch.tag for launch in launches}
-        theirs = [stat for stat in listing.launches if any(may_have_tag(stat, tag) for tag in tags)]
+        campaign, tags = self._campaign, {launch.tag for launch in launches}
         with campaign.ledger.reading() as connection:
             known = self._read_known(connection)
-        found = [
-            Candidate(stat, people)
-            for stat in theirs
-            # A launch without recipients may be anybody's, but not if all of them are forgotten.
-            if (people := self._name(stat.recipients, known)) or not stat.recipients
-        ]
-        found = [one for one in found if one.guid not in known.dismissed]
         unsettled = frozenset[str]().union(*(launch.recipients for launch in launches))
-        recorded = [one for one in found if one.guid in known.claimed]
+        candidates, ours, others = list[Candidate](), list[Candidate](), list[Candidate]()
+        for stat in listing.launches:
+            if not any(may_have_tag(stat, tag) for tag in tags):
+                continue
+            one = Candidate(stat, self._name(stat.recipients, known))
+            # A launch without recipients may be anybody's, but not if all of them are forgotten.
+            if (stat.recipients and not one.recipients) or one.guid in known.dismissed:
+                continue
+            if one.guid not in known.claimed:
+                candidates.append(one)
+            else:
+                (others if unsettled.isdisjoint(one.recipients) else ours).append(one)
         # Of the others on record, a few show how the list writes people.
-        some = islice((one for one in recorded if unsettled.isdisjoint(one.recipients)), _SOME)
-        recorded = [*(one for one in recorded if not unsettled.isdisjoint(one.recipients)), *some]
-        candidates = [*recorded, *(one for one in found if one.guid not in known.claimed)]
+        recorded = [*ours, *others[:_SOME]]
         guids = [one.stat.project_launch_guid for one in recorded]
         with campaign.ledger.reading() as connection:
             claims = read_claims(connection, campaign.target, guids)
-        return judge_launches(launches, candidates, claims, campaign.campaign_id)
+        return judge_launches(launches, [*recorded, *candidates], claims, campaign.campaign_id)
 
     def _adopt(self, verdicts: Sequence[Verdict]) -> int:
         matches = [(verdict.launch, verdict.match.stat) for verdict in verdicts if verdict.match]
@@ -303,11 +303,11 @@ class Recovery:
         now = self._campaign.now()
         listing = self._lists.read(own, now)
         if is_behind:
-            return self._lists.widen(listing, now)
+            return self._lists.read(None, now, listing)
         if listing.gap is not None:
             # What a tag's list lacks may be listed without its tag; if that can't be read, the gap stays.
             with suppress(ServiceError):
-                return self._lists.widen(listing, now)
+                return self._lists.read(None, now, listing)
         return listing
 
     def _read_known(self, connection: LedgerConnection) -> _Known:
@@ -319,7 +319,7 @@ class Recovery:
 
     def _name(self, phones: Iterable[str], known: _Known) -> frozenset[str]:
         """Return the fingerprints of people who are not forgotten."""
-        fingerprint, forgotten = self._campaign.fingerprint, known.forgotten
+        fingerprint, forgotten = self._campaign.key.fingerprint, known.forgotten
         if forgotten:
             phones = [one for one in phones if forgotten.isdisjoint(map(fingerprint, list_forms(one)))]
         return frozenset(map(fingerprint, phones))
@@ -399,7 +399,7 @@ class Recovery:
         fingerprints = tuple(sorted(people))
         return LaunchRecord(
             message=message,
-            key=self._campaign.name_launch(message, digest, fingerprints),
+            key=launch_key(self._campaign.campaign, message, digest, fingerprints),
             tag=listed.tag if isinstance(listed, UnexplainedLaunch) else listed.project_tag,
             payload_digest=digest,
             project_launch_guid=listed.project_launch_guid,

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from runner.ledger.record.campaign_record import Record
     from runner.plan.model import PlannedLaunch, PlanOptions
     from runner.service.client import ServiceClient
-    from runner.service.model import PlanUsage
     from runner.workflow.delivery.apply_session import ApplySession
     from runner.workflow.failures import Failures
     from runner.workflow.plans.planning import BeginPlanning, NameCheck, PlanResult
@@ -245,7 +244,6 @@ class DeliveryRun:
         _, target = session.open_service()
         self.pace.set_rate(min(filter(None, (target.rate, campaign.limits.rate)), default=None))
         with show_progress(f"Sending {campaign.name}", left, quiet=session.scope.quiet) as progress:
-            queue = _Queue(run, left, progress.advance, is_verbose=session.scope.verbose)
             delivery = Delivery(
                 campaign=ref,
                 send=ref.client.send,
@@ -253,7 +251,7 @@ class DeliveryRun:
                 stop=session.stop,
                 concurrency=target.concurrency,
                 now=session.workspace.now,
-                observe=queue.observe,
+                observe=partial(self._observe, progress.advance),
                 lock=remote.guard(ref.lock),
                 report=run.summary,
                 eligibility=EligibilityCheck.of(campaign, ref),
@@ -262,6 +260,13 @@ class DeliveryRun:
             )
             delivery.run(remote.reserve(run.planned, launches, provenance))
         return delivery.unclear
+
+    def _observe(
+        self, advance: Callable[[int], None], outcome: LaunchState, recipients: int, detail: str | None
+    ) -> None:
+        advance(recipients)
+        if self.session.scope.verbose:
+            note(f"{outcome}: {count_words(recipients, 'recipient')}" + (f" ({detail})" if detail else ""))
 
     def _settle(self, campaign: Campaign) -> SettleSummary:
         """Settle unresolved launches, and return the findings."""
@@ -276,59 +281,25 @@ class DeliveryRun:
         return found
 
 
-@dataclass(slots=True)
-class _Queue:
-    """The recipients of a round who still wait, as progress, figures and notes show them."""
-
-    run: CampaignRun
-    left: int
-    advance: Callable[[int], None]
-    is_verbose: bool
-
-    def __post_init__(self) -> None:
-        self._take(0)
-
-    def observe(self, outcome: LaunchState, recipients: int, detail: str | None) -> None:
-        """Show the outcome of a launch."""
-        self._take(recipients)
-        if self.is_verbose:
-            note(f"{outcome}: {count_words(recipients, 'recipient')}" + (f" ({detail})" if detail else ""))
-
-    def _take(self, recipients: int) -> None:
-        self.left -= recipients
-        name, target = self.run.planned.campaign.name, self.run.planned.plan.target
-        measure("sms_campaign.recipient.queued", max(0, self.left), campaign=name, target=target)
-        self.advance(recipients)
-
-
 def diagnose_refusal(client: ServiceClient, status: int) -> RunnerError:
     """Ask the service, with the same credentials, why it may have refused a send with status 401 or 403."""
     refusal = f"the service refuses to send (HTTP {status})"
     try:
         usage = client.read_plan_usage()
     except AccessRefusedError:
-        return ServiceError(
-            f"{refusal}, and to be read with these credentials: they are wrong, or no longer valid",
-            hint=f"check the username, the API key and the base URL, {_AGAIN}",
-        )
+        why = ", and to be read with these credentials: they are wrong, or no longer valid"
+        mend = "check the username, the API key and the base URL"
     except ServiceError as error:
-        return ServiceError(
-            f"{refusal}, and the cause cannot be told: {error.message}",
-            hint=f"check the credentials and the plan with the service's provider, {_AGAIN}",
-        )
-    return _diagnose_plan(refusal, usage)
-
-
-def _diagnose_plan(refusal: str, usage: PlanUsage | None) -> RunnerError:
-    """Return the likely cause when the credentials are good."""
-    used = "" if usage is None else f": {usage.renders_used:,} of {usage.renders_max:,} renders are used"
-    if usage is not None and usage.is_used_up:
-        return ServiceError(
-            f"{refusal} because its plan is used up{used}",
-            hint=f"get more renders from the service's provider, {_AGAIN}",
-        )
-    return ServiceError(
-        f"{refusal} but takes these credentials{used}",
-        hint="what is sent may need more renders than are left, or the account may not be set up to send: "
-        f"check both with the service's provider, {_AGAIN}",
-    )
+        why = f", and the cause cannot be told: {error.message}"
+        mend = "check the credentials and the plan with the service's provider"
+    else:
+        used = "" if usage is None else f": {usage.renders_used:,} of {usage.renders_max:,} renders are used"
+        if usage is not None and usage.is_used_up:
+            why, mend = f" because its plan is used up{used}", "get more renders from the service's provider"
+        else:
+            why = f" but takes these credentials{used}"
+            mend = (
+                "what is sent may need more renders than are left, or the account may not be set up to send: "
+                "check both with the service's provider"
+            )
+    return ServiceError(refusal + why, hint=f"{mend}, {_AGAIN}")
