@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.plans.saved import SavedPlan
     from runner.workflow.scope import Scope
-    from runner.workflow.workspace.clustering import ClusterSettings
 
 
 PARTLY_DONE = 3
@@ -244,7 +243,7 @@ def apply_campaigns(
     """
     saved = options.saved
     scope, workspace, plan_options = prepare_run(scope, options)
-    cluster = _choose_cluster(scope, workspace, plan_options.limit)
+    cluster = choose_cluster(scope, workspace, plan_options.limit)
     with (
         workspace.open_ledger() as opened,
         ApplySession(workspace, opened, scope, options) as session,
@@ -300,17 +299,6 @@ def _refuse_nonsense(scope: Scope, options: ApplyOptions) -> None:
         raise UsageError("--settle-only sends nothing: --plan and --test-to don't go with it")
     if scope.paths or options.only is not None or options.limit is not None:
         raise UsageError("--plan says what to send: PATH, --only and --limit don't go with it")
-
-
-def _choose_cluster(scope: Scope, workspace: Workspace, limit: int | None) -> ClusterSettings | None:
-    """Return the cluster that plans; None to plan in this process."""
-    cluster = choose_cluster(scope, workspace, limit)
-    if cluster is not None and workspace.state is not None:
-        raise UsageError(
-            "--state-remote doesn't go with --cluster: the ledger is what all machines share",
-            hint="leave out --state-remote, and unset RUNNER_STATE_REMOTE",
-        )
-    return cluster
 
 
 def _choose_sound(

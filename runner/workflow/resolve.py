@@ -269,7 +269,7 @@ class _Resolving:
         for campaign, verdicts in self._entered:
             unsettled = self.session.list_unsettled_keys(campaign)
             found += [OpenLaunch(campaign, one) for one in verdicts if one.launch.key in unsettled]
-            campaign_id, _ = self.session.record_of(campaign).require_entered()
+            campaign_id = self.session.number(campaign)
             with self.session.ledger.reading() as connection:
                 unexplained = list_unexplained(connection, campaign_id, campaign.message_ids)
             # A launch whose people another one holds gets its turn when that one is settled.
@@ -324,7 +324,7 @@ class _Resolving:
                     hint=f"record it with: runner resolve --launch {one.key} --adopt {guid}",
                 )
         for one in chosen:
-            campaign_id, _ = self.session.record_of(one.campaign).require_entered()
+            campaign_id = self.session.number(one.campaign)
             with self.session.ledger.writing() as connection:
                 if isinstance(one.launch, Verdict):
                     release_launch(connection, one.launch.launch.id, utc_now(), _SAID)

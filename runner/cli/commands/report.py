@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     type=click.Choice([*sorted(WRITERS), *ANSWER_FORMATS, "github"]),
     help="A format; may be repeated. answers.*: a row per person; answers-long.*: per person, message and "
     "question; results.*: per result; codebook.*: what the columns of answers.* hold; callbacks.csv: people "
-    "with low scores who may be called; github: as md, and in a GitHub job's summary, as far as it has room. "
-    "Default: md.",
+    "with low scores who may be called; github: as md, and in a GitHub job's summary. Default: md.",
 )
 @click.option(
     "--by",
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
 @click.option(
     "--comments",
     is_flag=True,
-    help="Quote what people wrote, with what tells who they are masked.",
+    help="Quote what people wrote; names, phones and e-mail addresses are masked.",
 )
 @special_option(
     "--template",
@@ -96,7 +95,7 @@ def command(
     include_pii: bool,
     out: Path | None,
 ) -> int:
-    """Write a report for each campaign from the ledger: how many were texted, who answered, and what.
+    """Write a report for each campaign: how many were texted, how many answered, and what.
 
     The same ledger gives the same bytes; --by, --comments and files of answers need the audience, too.
     Reports have no phone numbers, what people wrote only with --comments, masked, and no groups so small that

@@ -143,15 +143,11 @@ def enter_campaign(connection: Connection, target: str, name: str) -> int:
 
 
 def read_known(
-    connection: Connection,
-    campaign_id: int,
-    message_ids: Mapping[str, str] | None = None,
-    people: Collection[str] | None = None,
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
 ) -> RecordedDeliveries:
     """Return the fingerprints of a campaign's deliveries that are sent, or may have been.
 
-    `message_ids` maps former ids of messages to current ones; `people` limits the fingerprints, None means
-    all.
+    `message_ids` maps former ids of messages to current ones.
     """
     current = message_ids or {}
     known = RecordedDeliveries({}, {})
@@ -160,23 +156,16 @@ def read_known(
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .where(deliveries.c.campaign_id == campaign_id, deliveries.c.released.is_(False))
     )
-    if people is not None and message_ids is not None:
-        # By the whole primary key: few of possibly many deliveries are wanted.
-        query = query.where(deliveries.c.message.in_(list(current)))
-    _add_known(known, current, iterate_rows(connection, query, deliveries.c.fingerprint, people))
+    for name, fingerprint, state in connection.execute(query):
+        message = current.get(name, name)
+        reached = known.sent if state == "sent" else known.unresolved
+        reached.setdefault(message, set()).add(fingerprint)
+        if state == UNEXPLAINED:
+            known.unexplained.setdefault(message, set()).add(fingerprint)
     for shelf in (known.unresolved, known.unexplained):
         for message in shelf:
             shelf[message] -= known.sent.get(message, set())
     return known
-
-
-def _add_known(known: RecordedDeliveries, current: Mapping[str, str], rows: Iterable[Any]) -> None:
-    for name, fingerprint, state in rows:
-        message = current.get(name, name)
-        shelf = known.sent if state == "sent" else known.unresolved
-        shelf.setdefault(message, set()).add(fingerprint)
-        if state == UNEXPLAINED:
-            known.unexplained.setdefault(message, set()).add(fingerprint)
 
 
 def record_outcomes(connection: Connection, outcomes: Sequence[Outcome]) -> None:

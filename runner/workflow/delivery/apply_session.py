@@ -16,6 +16,7 @@ from runner.delivery.campaign_ref import ListedCampaign
 from runner.delivery.recovery import LostLaunches, Recovery, SettleSummary
 from runner.errors import UnusableListError
 from runner.ledger.files.lockfile import require_writable
+from runner.ledger.record.campaign_record import rewrite_lockfile
 from runner.ledger.record.entry import list_unexplained
 from runner.ledger.record.unsettled import count_unsettled, list_tags, list_unsettled
 from runner.ledger.results.sendings import is_behind, note_behind, was_planned
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from runner.delivery.comparison import Verdict
     from runner.ledger.database import Ledger
     from runner.ledger.locks.campaign_lock import CampaignLock
-    from runner.ledger.record.campaign_record import CampaignRecord, Record
+    from runner.ledger.record.campaign_record import Record
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import Offer
     from runner.service.client import ServiceClient
@@ -71,7 +72,8 @@ class ApplySession:
         self.stack = ExitStack()
         self.locks: dict[str, CampaignLock] = {}
         self._service: tuple[ServiceClient, Target] | None = None
-        self._records: dict[str, CampaignRecord] = {}
+        # The ledger's numbers of entered campaigns, by name.
+        self._entered: dict[str, int] = {}
         window_s = options.settle_window_s
         self._window_s = workspace.target.settle_window if window_s is None else window_s
         self._said: set[str] = set()
@@ -95,24 +97,22 @@ class ApplySession:
 
     def describe(self, campaign: Campaign) -> ListedCampaign:
         """Return a held campaign with its two sources of launches: ledger and service."""
-        campaign_id, key = self._records[campaign.name].require_entered()
         return ListedCampaign(
             ledger=self.ledger,
             client=self.open_service()[0],
             target=self.workspace.target.name,
-            campaign_id=campaign_id,
+            campaign_id=self.number(campaign),
             campaign=campaign.name,
-            key=key,
+            key=self.workspace.key,
             now=self.workspace.now_text,
             lock=self.locks[campaign.name],
             is_embedded=self.workspace.target.base_url is None,
         )
 
-    def enter_settled(self, campaign: Campaign, *, counts_only: bool = False) -> Record:
+    def enter_settled(self, campaign: Campaign) -> Record:
         """Lock a campaign, import its record, and settle unresolved launches of earlier runs.
 
-        Rejected ones are among them, once: an answer is no proof. `counts_only` reads only the numbers of
-        people texted.
+        Rejected ones are among them, once: an answer is no proof.
 
         Raises:
             RunLockedError: another run holds the lock.
@@ -120,7 +120,7 @@ class ApplySession:
             InterruptedRunError: the run was stopped while settling.
         """
         self._lock(campaign)
-        record = self.enter(campaign, counts_only=counts_only, reopens_rejected=True)
+        record = self.enter(campaign, reopens_rejected=True)
         if self.is_idle or not record.is_unclear():
             return record
         found = self.settle(campaign)
@@ -129,21 +129,17 @@ class ApplySession:
             raise found.failure
         if self.stop.is_set():
             raise interrupt_run()
-        return self.enter(campaign, counts_only=counts_only)
+        return self.enter(campaign)
 
-    def enter(
-        self, campaign: Campaign, *, counts_only: bool = False, reopens_rejected: bool = False
-    ) -> Record:
+    def enter(self, campaign: Campaign, *, reopens_rejected: bool = False) -> Record:
         """Enter a held campaign's record, and return it, as `campaign_record.enter_record` does."""
-        record = self.workspace.enter_record(
-            self.ledger, campaign, counts_only=counts_only, reopens_rejected=reopens_rejected
-        )
-        self._records[campaign.name] = record
+        record = self.workspace.enter_record(self.ledger, campaign, reopens_rejected=reopens_rejected)
+        self._entered[campaign.name] = record.require_entered()
         return record
 
-    def record_of(self, campaign: Campaign) -> CampaignRecord:
-        """Return the record of a campaign that this run has imported."""
-        return self._records[campaign.name]
+    def number(self, campaign: Campaign) -> int:
+        """Return the ledger's number of a campaign that this run has entered."""
+        return self._entered[campaign.name]
 
     def judge(self, campaign: Campaign) -> list[Verdict]:
         """Lock a campaign, and compare its unresolved launches with the service's list."""
@@ -242,7 +238,7 @@ class ApplySession:
     def _find_payloads(self, campaign: Campaign, phones: Container[str] | None) -> dict[str, list[Offer]]:
         """Return unsent payloads by phone, due or not, for some recipients (None for all)."""
         record = self.workspace.read_record(self.ledger, campaign)
-        return find_payloads(campaign, record.known, record.key, phones)
+        return find_payloads(campaign, record.known, self.workspace.key, phones)
 
     def _wait_for_lists(self, campaign: Campaign, *, is_first: bool) -> None:
         why = "if a run of another machine was lost, the service may still have to list what it sent"
@@ -278,8 +274,9 @@ class ApplySession:
     def rewrite_lockfile(self, campaign: Campaign) -> None:
         """Write the lockfile of an imported campaign, also to the state remote."""
         self.locks[campaign.name].require_held_now()
-        self.workspace.rewrite_lockfile(self.ledger, campaign, self._records[campaign.name])
-        self.remote_intents.keep(self.workspace.identify(campaign), self._records[campaign.name])
+        identity = self.workspace.identify(campaign)
+        rewrite_lockfile(self.ledger, identity, self.number(campaign))
+        self.remote_intents.keep(identity, self.number(campaign))
 
     def count_unsettled(self, campaign: Campaign) -> int:
         """Return the number of an entered campaign's deliveries of unknown outcome."""
@@ -291,9 +288,8 @@ class ApplySession:
 
     def _ask(self, campaign: Campaign, query: Callable[[LedgerConnection, int], _Answer]) -> _Answer:
         """Return the ledger's answer to a query about an entered campaign."""
-        campaign_id, _ = self._records[campaign.name].require_entered()
         with self.ledger.reading() as connection:
-            return query(connection, campaign_id)
+            return query(connection, self.number(campaign))
 
     def _lock(self, campaign: Campaign) -> None:
         timeout_s = self.options.lock_timeout_s

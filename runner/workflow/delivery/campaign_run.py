@@ -124,7 +124,7 @@ def keep_audiences(ledger: Ledger, planned: Sequence[PlanResult], at: str) -> No
     traces = {item.campaign.name: trace_audience(item.campaign) for item in planned}
     with ledger.writing() as connection:
         for item in planned:
-            campaign_id, _ = item.record.require_entered()
+            campaign_id = item.record.require_entered()
             rows = [_describe(message, at) for message in item.plan.messages]
             store_audiences(connection, campaign_id, rows)
             before = read_trace(read_audience_trace(connection, campaign_id))

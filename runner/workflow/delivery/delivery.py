@@ -95,7 +95,7 @@ class DeliveryRun:
             self.session.workspace,
             scope,
             options,
-            partial(enter, counts_only=self.settings is not None),
+            enter,
             reader,
             self.failures,
             begin=self._begin_on_cluster(self.settings, reader) if self.settings is not None else None,
@@ -106,11 +106,11 @@ class DeliveryRun:
         # Imported here: optional, and slow to import.
         from runner.workflow.plans.cluster_planning import ClusterPlanning
 
-        workspace, ledger = self.session.workspace, self.session.ledger
+        workspace = self.session.workspace
         if self._opened is None:
             self._opened = self.session.stack.enter_context(open_chosen_cluster(settings, workspace))
         cluster, folder = self._opened
-        return ClusterPlanning(workspace, ledger, reader, cluster, folder, keeps_launches=True).begin
+        return ClusterPlanning(workspace, reader, cluster, folder, keeps_launches=True).begin
 
     def _are_overtaken(self, planned: Sequence[PlanResult]) -> bool:
         """Look for launches missing from the ledger; return whether to plan again."""
@@ -200,7 +200,7 @@ class DeliveryRun:
         return self.session.stop.is_set() or any(run.summary.final_reply for run in runs)
 
     def _deliver(self, run: CampaignRun, provenance: Run) -> None:
-        campaign_id, _ = run.planned.record.require_entered()
+        campaign_id = run.planned.record.require_entered()
         try:
             self._send_and_settle(run, provenance)
         finally:
@@ -215,7 +215,7 @@ class DeliveryRun:
 
     def _send_and_settle(self, run: CampaignRun, provenance: Run) -> None:
         """Send a campaign in rounds: first the plan's launches, then those that settling has released."""
-        ledger, (campaign_id, _) = self.session.ledger, run.planned.record.require_entered()
+        ledger, campaign_id = self.session.ledger, run.planned.record.require_entered()
         launches, left, accepted = run.planned.iterate_launches(), run.to_send, -1
         for number in range(1, _ROUNDS + 1):
             with span("send round", campaign=run.planned.campaign.name, round=number, recipients=left):

@@ -16,7 +16,7 @@ from runner.ledger.locks.campaign_lock import RunLock, hold_campaign_lock
 from runner.ledger.model import Reservation, ReservedLaunch
 from runner.ledger.people.replies import list_launched_campaigns
 from runner.ledger.people.suppressions import compose_suppressions
-from runner.ledger.record.campaign_record import Identity, compose_lockfile, enter_head, enter_record
+from runner.ledger.record.campaign_record import Identity, compose_lockfile, enter_identity
 from runner.ledger.record.deliveries import asks_something
 from runner.ledger.record.entry import list_open
 from runner.ledger.record.unsettled import is_settled
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.locks.campaign_lock import LockHolder
     from runner.ledger.model import Run
-    from runner.ledger.record.campaign_record import CampaignRecord
     from runner.plan.model import PlannedLaunch
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.workspace.state_remote import StateRemote
@@ -146,18 +145,18 @@ class RemoteIntents:
         state = self._state
         for name in state.list_campaigns() if state is not None else ():
             reserved = state.list_reservations([name], key) if state is not None else []
-            enter_record(self._ledger, self._identify(name, key), reserved, counts_only=True)
+            enter_identity(self._ledger, self._identify(name, key), reserved)
 
     def keep_all(self) -> None:
         """Bring the records of all campaigns that the remote has there again, as `keep` does."""
         for name in self._state.list_campaigns() if self._state is not None else ():
             identity = self._identify(name)
-            self.keep(identity, enter_head(self._ledger, identity))
+            self.keep(identity, enter_identity(self._ledger, identity))
 
     def _identify(self, name: str, key: TargetKey | None = None) -> Identity:
         return Identity(name, DEFAULT_FOLDER / f"{name}.yaml", key or self._workspace.key)
 
-    def keep(self, identity: Identity, record: CampaignRecord) -> None:
+    def keep(self, identity: Identity, campaign_id: int) -> None:
         """Bring a campaign's record to the remote, when the ref is let go; the run holds its lock.
 
         Only unresolved launches stay reserved. After a failure the user is warned and `is_behind` is True:
@@ -168,7 +167,7 @@ class RemoteIntents:
         self._begun.discard(identity.name)
         is_there = not set(identity.names).isdisjoint(self._state.list_campaigns())
         try:
-            self._write(self._state, identity, record, (), is_needed=is_there)
+            self._write(self._state, identity, campaign_id, (), is_needed=is_there)
         except RunnerError as error:
             self._state.is_behind = True
             warn(f"{identity.name}: the record could not be brought to {self._state.ref}: {error.message}")
@@ -180,9 +179,8 @@ class RemoteIntents:
     def _describe(
         self, item: PlanResult, group: Sequence[PlannedLaunch], run: str | None
     ) -> list[ReservedLaunch]:
-        campaign_id, key = item.record.require_entered()
         target, name = self._workspace.target.name, item.campaign.name
-        ref = CampaignRef(self._ledger, target, campaign_id, name, key)
+        ref = CampaignRef(self._ledger, target, item.record.require_entered(), name, self._workspace.key)
         at = self._workspace.now_text()
         pairs = ((launch, ref.make_intent(launch)) for launch in group)
         return [
@@ -203,23 +201,24 @@ class RemoteIntents:
         else:
             # With the current record, since it names the key that is needed to read the rest.
             identity = self._workspace.identify(item.campaign)
-            self._write(state, identity, item.record, [reserved], is_needed=True)
+            self._write(state, identity, item.record.require_entered(), [reserved], is_needed=True)
             self._begun.add(name)
 
     def _write(
         self,
         state: StateRemote,
         identity: Identity,
-        record: CampaignRecord,
+        campaign_id: int,
         reserved: Sequence[str],
         *,
         is_needed: bool,
     ) -> None:
-        campaign_id, _ = record.require_entered()
         with self._ledger.reading() as connection:
             still_open = list_open(connection, campaign_id, digest_definition)
             runs = find_runs(connection, {one.run for one in still_open if one.run is not None})
-            text = compose_lockfile(connection, identity, record, is_needed=is_needed or bool(still_open))
+            text = compose_lockfile(
+                connection, identity, campaign_id, is_needed=is_needed or bool(still_open)
+            )
             suppressions = compose_suppressions(connection, identity.key)
         unknown = [self._dump(identity.name, still_open, runs)] if still_open else []
         state.write_campaign(

@@ -221,7 +221,7 @@ def plan_campaign(
         campaign,
         workspace.target.name,
         record.known,
-        record.key,
+        workspace.key,
         options,
         context,
         workspace.stamps if stamps is None else stamps,
@@ -328,7 +328,7 @@ def plan_without_key(workspace: Workspace, scope: Scope, failures: Failures) -> 
         InvalidCampaignError: there are errors that end the command, which have been shown.
     """
     options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send)
-    record = Record(campaign_id=None, key=None, deliveries=RecordedDeliveries({}, {}))
+    record = Record(None, RecordedDeliveries({}, {}))
     reader = PlanContextReader(workspace, None, workspace.now())
     return plan_campaigns(workspace, scope, options, lambda _: record, reader, failures)
 
