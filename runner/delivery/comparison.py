@@ -47,11 +47,6 @@ class Candidate:
         """Its guid, as `normalize_guid` writes it."""
         return normalize_guid(self.stat.project_launch_guid)
 
-    @property
-    def anybody(self) -> str:
-        """The fingerprint of one of its listed recipients; empty if there are none."""
-        return next(iter(self.recipients), "")
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -117,7 +112,7 @@ class _Comparison:
         self._parts = {
             c.guid
             for c in self._listed
-            if any(_is_part(one, c) for one in self._by_person.get(c.anybody, ()))
+            if any(_is_part(one, c) for one in self._by_person.get(next(iter(c.recipients), ""), ()))
         }
         self._is_odd = any(_is_in_other_form(c, claims[c.guid], campaign_id) for c in self._claimed)
         self._taken: set[str] = set()
@@ -167,14 +162,9 @@ def is_tagged(stat: StatRecord, tag: str) -> bool:
 
 def may_have_tag(stat: StatRecord, tag: str) -> bool:
     """Return whether a launch may have a project tag: in its definition, too, or if it has none at all."""
-    tags = _list_tags(stat)
-    return not tags or _fold(tag) in tags
-
-
-def _list_tags(stat: StatRecord) -> set[str]:
-    """Return the tag of a launch, and its definition's, which may be another one."""
     named = (stat.project_tag, stat.project_definition.get("tag"))
-    return {_fold(tag) for tag in named if isinstance(tag, str) and tag.strip()}
+    tags = {_fold(one) for one in named if isinstance(one, str) and one.strip()}
+    return not tags or _fold(tag) in tags
 
 
 def _fold(tag: str) -> str:
@@ -335,13 +325,10 @@ class Offered:
             return None
         for phone in stat.recipients:
             for offer in self._offers.get(phone, ()):
-                is_theirs = any(is_tagged(stat, tag) for tag in tags[offer.message.id])
-                is_new = (offer.message.id, phone) not in reached
-                if (
-                    is_theirs
-                    and is_new
-                    and is_same_definition(offer.payload.definition, stat.project_definition)
-                ):
+                message, said = offer.message.id, offer.payload.definition
+                is_theirs = any(is_tagged(stat, tag) for tag in tags[message])
+                is_new = is_theirs and (message, phone) not in reached
+                if is_new and is_same_definition(said, stat.project_definition):
                     return offer
         return None
 

@@ -54,7 +54,7 @@ class LaunchListing:
         return self.gap
 
 
-_NOTHING = LaunchListing(())
+NO_LAUNCHES = LaunchListing(())
 
 
 class ListReader:
@@ -64,7 +64,7 @@ class ListReader:
         self._campaign = campaign
 
     def read(
-        self, tags: Iterable[str] | None, moment: str, before: LaunchListing = _NOTHING
+        self, tags: Iterable[str] | None, moment: str, before: LaunchListing = NO_LAUNCHES
     ) -> LaunchListing:
         """Return all launches under some tags (None for all, or none), and those of the list `before`.
 

@@ -310,7 +310,7 @@ class _Resolving:
                         connection, one.campaign.name, one.launch.launch, guid, at, frozenset(people)
                     )
             elif not isinstance(one.launch, Verdict):
-                self.session.recover(one.campaign).adopt_unexplained(name, [one.launch])
+                self.session.recover(one.campaign).adopt_unexplained(name, one.launch)
             reached.append((one.campaign, people))
         self._conclude(reached, "sent")
 

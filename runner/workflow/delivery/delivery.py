@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from runner.delivery.delivery_summary import TRIED_AGAIN
 from runner.delivery.eligibility import EligibilityCheck
-from runner.delivery.recovery import SettleSummary
 from runner.delivery.run import Delivery
 from runner.errors import PlanChangedError, RunnerError, ServiceError, UnknownOutcomesError
 from runner.ledger.record.deliveries import note_tried_again
@@ -210,24 +209,29 @@ class DeliveryRun:
                 run.summary.list_launches(self.session.ledger, campaign_id, provenance.id, most)
         final = run.summary.final_reply
         if final is not None and final.status in _REFUSALS:
-            client, _ = self.session.open_service()
+            client, _ = self.session.service
             run.diagnosis = diagnose_refusal(client, final.status)
 
     def _send_and_settle(self, run: CampaignRun, provenance: Run) -> None:
         """Send a campaign in rounds: first the plan's launches, then those that settling has released."""
         ledger, campaign_id = self.session.ledger, run.planned.record.require_entered()
+        name, summary = run.planned.campaign.name, run.summary
         launches, left, accepted = run.planned.iterate_launches(), run.to_send, -1
         for number in range(1, _ROUNDS + 1):
-            with span("send round", campaign=run.planned.campaign.name, round=number, recipients=left):
+            with span("send round", campaign=name, round=number, recipients=left):
                 unclear = self._send_round(run, provenance, launches, left)
-            run.summary.refresh(ledger, campaign_id, provenance.id)
+            summary.refresh(ledger, campaign_id, provenance.id)
             released = frozenset[int]()
-            if run.summary.count("unknown"):
-                released = self._settle(run.planned.campaign).released & unclear.keys()
-                run.summary.refresh(ledger, campaign_id, provenance.id)
-            count = run.summary.count("sent")
+            if summary.count("unknown"):
+                with span("settle", campaign=name):
+                    found = self.session.settle(run.planned.campaign)
+                if found.failure is not None:
+                    warn(f"{name}: what is unclear cannot be settled now: {found.failure.message}")
+                released = found.released & unclear.keys()
+                summary.refresh(ledger, campaign_id, provenance.id)
+            count = summary.count("sent")
             # Stop asking a service that accepts nothing.
-            is_over = run.summary.pause is not None or self._has_ended([run]) or accepted == count
+            is_over = summary.pause is not None or self._has_ended([run]) or accepted == count
             if is_over or not released:
                 return
             with ledger.writing() as connection:
@@ -241,7 +245,7 @@ class DeliveryRun:
         """Send launches to at most `left` recipients; return those of unknown outcome."""
         session, campaign, remote = self.session, run.planned.campaign, self.session.remote_intents
         ref = session.describe(campaign)
-        _, target = session.open_service()
+        _, target = session.service
         self.pace.set_rate(min(filter(None, (target.rate, campaign.limits.rate)), default=None))
         with show_progress(f"Sending {campaign.name}", left, quiet=session.scope.quiet) as progress:
             delivery = Delivery(
@@ -267,18 +271,6 @@ class DeliveryRun:
         advance(recipients)
         if self.session.scope.verbose:
             note(f"{outcome}: {count_words(recipients, 'recipient')}" + (f" ({detail})" if detail else ""))
-
-    def _settle(self, campaign: Campaign) -> SettleSummary:
-        """Settle unresolved launches, and return the findings."""
-        self.session.locks[campaign.name].require_held_now()
-        try:
-            with span("settle", campaign=campaign.name):
-                found = self.session.settle(campaign)
-        except ServiceError as error:
-            found = SettleSummary(failure=error)
-        if found.failure is not None:
-            warn(f"{campaign.name}: what is unclear cannot be settled now: {found.failure.message}")
-        return found
 
 
 def diagnose_refusal(client: ServiceClient, status: int) -> RunnerError:
