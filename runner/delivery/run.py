@@ -354,7 +354,8 @@ class Delivery:
         self.report.left.update(
             opted_out=admission.opted_out, capped=admission.capped, open_session=len(admission.open_session)
         )
-        self.order.turn_back(admission.find_left_out(due), admission.open_session)
+        if admission.launches != due:
+            self.order.turn_back(due, admission.launches, admission.open_session)
         return list(iterate_in_flight(entered, asked_at))
 
     def _record(

@@ -18,7 +18,7 @@ from runner.errors import UnusableListError
 from runner.ledger.files.lockfile import require_writable
 from runner.ledger.record.campaign_record import rewrite_lockfile
 from runner.ledger.record.entry import list_unexplained
-from runner.ledger.record.unsettled import count_unsettled, list_tags, list_unsettled
+from runner.ledger.record.unsettled import list_tags
 from runner.ledger.results.sendings import is_behind, note_behind, was_planned
 from runner.plan.planner import find_payloads
 from runner.wording import count_words
@@ -169,7 +169,7 @@ class ApplySession:
             UnusableListError: the lists cannot show launches of a lost run.
         """
         campaign, sends = item.campaign, bool(item.plan.recipients_to_send)
-        if self.is_idle or not (sends or self._ask(campaign, list_unexplained)):
+        if self.is_idle or not (sends or self.ask(campaign, list_unexplained)):
             return False
         require_writable(self.workspace.identify(campaign).lockfile)
         subject = self.describe(campaign)
@@ -219,7 +219,7 @@ class ApplySession:
             return is_new, is_new or is_behind(connection, subject.campaign_id)
 
     def _look(self, campaign: Campaign, *, has_gaps: bool) -> LostLaunches:
-        recorded = self._ask(campaign, list_tags)
+        recorded = self.ask(campaign, list_tags)
         found = self.recover(campaign).find_lost(
             partial(self._find_payloads, campaign),
             _list_tags(campaign, recorded),
@@ -283,15 +283,7 @@ class ApplySession:
         rewrite_lockfile(self.ledger, identity, self.number(campaign))
         self.remote_intents.keep(identity, self.number(campaign))
 
-    def count_unsettled(self, campaign: Campaign) -> int:
-        """Return the number of an entered campaign's deliveries of unknown outcome."""
-        return self._ask(campaign, count_unsettled)
-
-    def list_unsettled_keys(self, campaign: Campaign) -> set[str]:
-        """Return the keys of an entered campaign's unresolved launches."""
-        return {launch.key for launch in self._ask(campaign, list_unsettled)}
-
-    def _ask(self, campaign: Campaign, query: Callable[[LedgerConnection, int], _Answer]) -> _Answer:
+    def ask(self, campaign: Campaign, query: Callable[[LedgerConnection, int], _Answer]) -> _Answer:
         """Return the ledger's answer to a query about an entered campaign."""
         with self.ledger.reading() as connection:
             return query(connection, self.number(campaign))
