@@ -415,12 +415,9 @@ class Delivery:
         except Exception as error:  # noqa: BLE001  whatever went wrong, the request may have left
             reply = SendReply("unknown", detail=f"an error of this program: {type(error).__name__}")
         if reply is None:
-            return self._end_unsent()
+            return SendReply("not_sent", detail=ENDED if self.report.pause is None else PAUSED)
         self._note_end(number, reply)
         return reply
-
-    def _end_unsent(self) -> SendReply:
-        return SendReply("not_sent", detail=ENDED if self.report.pause is None else PAUSED)
 
     def _fail(self, error: RunnerError) -> SendReply:
         # The lock or the ledger is lost: nothing more leaves; earlier tries have not been accepted.

@@ -177,41 +177,39 @@ class DeliveryRun:
             for run in runs:
                 has_ended = self._has_ended(runs)
                 sends = None if has_ended or not run.planned.plan.recipients_to_send else provenance
-                self.failures.attempt(run.planned.campaign, partial(self._deliver_one, run, sends))
+                self.failures.attempt(run.planned.campaign, partial(self._deliver, run, sends))
                 run.ended_at = self.session.workspace.now()
                 run.unresolved = self.session.ask(run.planned.campaign, count_unsettled)
                 name, target = run.planned.campaign.name, run.planned.plan.target
                 measure("sms_campaign.recipient.unresolved", run.unresolved, campaign=name, target=target)
         return runs
 
-    def _deliver_one(self, run: CampaignRun, provenance: Run | None) -> None:
+    def _deliver(self, run: CampaignRun, provenance: Run | None) -> None:
         try:
             if provenance is not None:
                 with span("deliver", campaign=run.planned.campaign.name, target=run.planned.plan.target):
-                    self._deliver(run, provenance)
+                    self._send_and_settle(run, provenance)
         except BaseException:
-            # The error that ended the run matters to the user, not its effect on the lockfile.
+            # The error that ended the run matters to the user, not its effect on the record.
             with suppress(RunnerError):
-                self.session.rewrite_lockfile(run.planned.campaign)
+                self._record(run, provenance)
             raise
-        self.session.rewrite_lockfile(run.planned.campaign)
-
-    def _has_ended(self, runs: Sequence[CampaignRun]) -> bool:
-        return self.session.stop.is_set() or any(run.summary.final_reply for run in runs)
-
-    def _deliver(self, run: CampaignRun, provenance: Run) -> None:
-        campaign_id = run.planned.record.require_entered()
-        try:
-            self._send_and_settle(run, provenance)
-        finally:
-            # Lockfiles are written after failed runs, too; their own read errors would hide the cause.
-            with suppress(RunnerError):
-                most = None if run.planned.own_planner is not None else _MOST_LISTED
-                run.summary.list_launches(self.session.ledger, campaign_id, provenance.id, most)
+        self._record(run, provenance)
         final = run.summary.final_reply
         if final is not None and final.status in _REFUSALS:
             client, _ = self.session.service
             run.diagnosis = diagnose_refusal(client, final.status)
+
+    def _record(self, run: CampaignRun, provenance: Run | None) -> None:
+        """List the run's launches, and write the lockfile."""
+        if provenance is not None:
+            most = None if run.planned.own_planner is not None else _MOST_LISTED
+            number = self.session.number(run.planned.campaign)
+            run.summary.list_launches(self.session.ledger, number, provenance.id, most)
+        self.session.rewrite_lockfile(run.planned.campaign)
+
+    def _has_ended(self, runs: Sequence[CampaignRun]) -> bool:
+        return self.session.stop.is_set() or any(run.summary.final_reply for run in runs)
 
     def _send_and_settle(self, run: CampaignRun, provenance: Run) -> None:
         """Send a campaign in rounds: first the plan's launches, then those that settling has released."""
