@@ -12,8 +12,9 @@ from runner.errors import RunLockedError, RunnerError, StateLockedError
 from runner.git.lease import LeasePatience
 from runner.ledger.database import find_absorbed, note_absorbed
 from runner.ledger.files.lockfile import dump_reservation
+from runner.ledger.files.sealed import digest_text
 from runner.ledger.locks.campaign_lock import RunLock, hold_campaign_lock
-from runner.ledger.model import Reservation, ReservedLaunch
+from runner.ledger.model import ReservedLaunch
 from runner.ledger.people.replies import list_launched_campaigns
 from runner.ledger.people.suppressions import compose_suppressions
 from runner.ledger.record.campaign_record import Identity, compose_lockfile, enter_identity
@@ -136,7 +137,7 @@ class RemoteIntents:
             yield from launches
             return
         for group in iterate_groups(launches):
-            described = self._describe(item, group, run.id if run else None)
+            described = self._describe(item, group, run)
             self._reserve(self._state, item, self._dump(item.campaign.name, described, [run] if run else []))
             yield from group
 
@@ -177,7 +178,7 @@ class RemoteIntents:
             )
 
     def _describe(
-        self, item: PlanResult, group: Sequence[PlannedLaunch], run: str | None
+        self, item: PlanResult, group: Sequence[PlannedLaunch], run: Run | None
     ) -> list[ReservedLaunch]:
         target, name = self._workspace.target.name, item.campaign.name
         ref = CampaignRef(self._ledger, target, item.record.require_entered(), name, self._workspace.key)
@@ -189,7 +190,7 @@ class RemoteIntents:
                 definition_digest=digest_definition(launch.payload.definition),
                 reserved_at=at,
                 asks=asks_something(intent.definition),
-                run=run,
+                run=run.id if run else None,
             )
             for launch, intent in pairs
         ]
@@ -227,10 +228,10 @@ class RemoteIntents:
 
     def _dump(self, campaign: str, launches: Sequence[ReservedLaunch], runs: Sequence[Run]) -> str:
         """Return a reservation's text, once the ledger has it as its own."""
-        reservation = Reservation(secrets.token_hex(8), tuple(launches), tuple(runs))
+        text = dump_reservation(self._workspace.key, campaign, launches, runs)
         with self._ledger.writing() as connection:
-            note_absorbed(connection, [reservation.id])
-        return dump_reservation(reservation, campaign, self._workspace.key)
+            note_absorbed(connection, [digest_text(text)])
+        return text
 
 
 def iterate_groups(
