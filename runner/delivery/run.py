@@ -354,7 +354,8 @@ class Delivery:
         self.report.left.update(
             opted_out=admission.opted_out, capped=admission.capped, open_session=len(admission.open_session)
         )
-        self.order.turn_back(admission.find_left_out(due), admission.open_session)
+        if admission.launches != due:
+            self.order.turn_back(due, admission.launches, admission.open_session)
         return list(iterate_in_flight(entered, asked_at))
 
     def _record(
@@ -414,12 +415,9 @@ class Delivery:
         except Exception as error:  # noqa: BLE001  whatever went wrong, the request may have left
             reply = SendReply("unknown", detail=f"an error of this program: {type(error).__name__}")
         if reply is None:
-            return self._end_unsent()
+            return SendReply("not_sent", detail=ENDED if self.report.pause is None else PAUSED)
         self._note_end(number, reply)
         return reply
-
-    def _end_unsent(self) -> SendReply:
-        return SendReply("not_sent", detail=ENDED if self.report.pause is None else PAUSED)
 
     def _fail(self, error: RunnerError) -> SendReply:
         # The lock or the ledger is lost: nothing more leaves; earlier tries have not been accepted.

@@ -337,7 +337,7 @@ def _leave_out_misdated(planned: Sequence[PlanResult], run: DeliveryRun) -> Sequ
     timed = [item for item in planned if item.campaign.goes_by_clock and item.plan.recipients_to_send]
     if not timed or run.session.workspace.target.name == SANDBOX:
         return planned
-    client, _ = run.session.open_service()
+    client, _ = run.session.service
     apart_s = client.measure_clock()
     if apart_s is None or apart_s <= MOST_APART_S:
         return planned
@@ -405,7 +405,8 @@ def _warn_of_failures(run: CampaignRun) -> None:
     if summary.pause is not None:
         warn(f"{name} is {summary.pause.describe()}; `runner resume {name}` lets it go on")
     said = {None, ENDED, TOO_LATE, final and final.detail}
-    for detail in sorted(filter(None, summary.failure_details - said))[:_SHOWN_DETAILS]:
+    failed = {row.detail for row in summary.tally if row.state != "sent"}
+    for detail in sorted(filter(None, failed - said))[:_SHOWN_DETAILS]:
         warn(f"{name}: {detail}")
 
 

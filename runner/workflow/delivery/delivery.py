@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from runner.delivery.delivery_summary import TRIED_AGAIN
 from runner.delivery.eligibility import EligibilityCheck
-from runner.delivery.recovery import SettleSummary
 from runner.delivery.run import Delivery
 from runner.errors import PlanChangedError, RunnerError, ServiceError, UnknownOutcomesError
 from runner.ledger.record.deliveries import note_tried_again
+from runner.ledger.record.unsettled import count_unsettled
 from runner.plan.planner import find_overdue
 from runner.service.client import AccessRefusedError
 from runner.source.diagnostic import Problems
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from runner.ledger.record.campaign_record import Record
     from runner.plan.model import PlannedLaunch, PlanOptions
     from runner.service.client import ServiceClient
-    from runner.service.model import PlanUsage
     from runner.workflow.delivery.apply_session import ApplySession
     from runner.workflow.failures import Failures
     from runner.workflow.plans.planning import BeginPlanning, NameCheck, PlanResult
@@ -158,7 +157,7 @@ class DeliveryRun:
     def _settle_gone(self, campaign: Campaign, *, may_be_unknown: bool) -> None:
         self.session.enter_settled(campaign)
         self.session.rewrite_lockfile(campaign)
-        unknown = self.session.count_unsettled(campaign)
+        unknown = self.session.ask(campaign, count_unsettled)
         if unknown and not may_be_unknown:
             people = count_words(unknown, "recipient")
             raise UnknownOutcomesError(
@@ -178,57 +177,60 @@ class DeliveryRun:
             for run in runs:
                 has_ended = self._has_ended(runs)
                 sends = None if has_ended or not run.planned.plan.recipients_to_send else provenance
-                self.failures.attempt(run.planned.campaign, partial(self._deliver_one, run, sends))
+                self.failures.attempt(run.planned.campaign, partial(self._deliver, run, sends))
                 run.ended_at = self.session.workspace.now()
-                run.unresolved = self.session.count_unsettled(run.planned.campaign)
+                run.unresolved = self.session.ask(run.planned.campaign, count_unsettled)
                 name, target = run.planned.campaign.name, run.planned.plan.target
                 measure("sms_campaign.recipient.unresolved", run.unresolved, campaign=name, target=target)
         return runs
 
-    def _deliver_one(self, run: CampaignRun, provenance: Run | None) -> None:
+    def _deliver(self, run: CampaignRun, provenance: Run | None) -> None:
         try:
             if provenance is not None:
                 with span("deliver", campaign=run.planned.campaign.name, target=run.planned.plan.target):
-                    self._deliver(run, provenance)
+                    self._send_and_settle(run, provenance)
         except BaseException:
-            # The error that ended the run matters to the user, not its effect on the lockfile.
+            # The error that ended the run matters to the user, not its effect on the record.
             with suppress(RunnerError):
-                self.session.rewrite_lockfile(run.planned.campaign)
+                self._record(run, provenance)
             raise
+        self._record(run, provenance)
+        final = run.summary.final_reply
+        if final is not None and final.status in _REFUSALS:
+            client, _ = self.session.service
+            run.diagnosis = diagnose_refusal(client, final.status)
+
+    def _record(self, run: CampaignRun, provenance: Run | None) -> None:
+        """List the run's launches, and write the lockfile."""
+        if provenance is not None:
+            most = None if run.planned.own_planner is not None else _MOST_LISTED
+            number = self.session.number(run.planned.campaign)
+            run.summary.list_launches(self.session.ledger, number, provenance.id, most)
         self.session.rewrite_lockfile(run.planned.campaign)
 
     def _has_ended(self, runs: Sequence[CampaignRun]) -> bool:
         return self.session.stop.is_set() or any(run.summary.final_reply for run in runs)
 
-    def _deliver(self, run: CampaignRun, provenance: Run) -> None:
-        campaign_id = run.planned.record.require_entered()
-        try:
-            self._send_and_settle(run, provenance)
-        finally:
-            # Lockfiles are written after failed runs, too; their own read errors would hide the cause.
-            with suppress(RunnerError):
-                most = None if run.planned.own_planner is not None else _MOST_LISTED
-                run.summary.list_launches(self.session.ledger, campaign_id, provenance.id, most)
-        final = run.summary.final_reply
-        if final is not None and final.status in _REFUSALS:
-            client, _ = self.session.open_service()
-            run.diagnosis = diagnose_refusal(client, final.status)
-
     def _send_and_settle(self, run: CampaignRun, provenance: Run) -> None:
         """Send a campaign in rounds: first the plan's launches, then those that settling has released."""
         ledger, campaign_id = self.session.ledger, run.planned.record.require_entered()
+        name, summary = run.planned.campaign.name, run.summary
         launches, left, accepted = run.planned.iterate_launches(), run.to_send, -1
         for number in range(1, _ROUNDS + 1):
-            with span("send round", campaign=run.planned.campaign.name, round=number, recipients=left):
+            with span("send round", campaign=name, round=number, recipients=left):
                 unclear = self._send_round(run, provenance, launches, left)
-            run.summary.refresh(ledger, campaign_id, provenance.id)
+            summary.refresh(ledger, campaign_id, provenance.id)
             released = frozenset[int]()
-            if run.summary.count("unknown"):
-                released = self._settle(run.planned.campaign).released & unclear.keys()
-                run.summary.refresh(ledger, campaign_id, provenance.id)
-            count = run.summary.count("sent")
+            if summary.count("unknown"):
+                with span("settle", campaign=name):
+                    found = self.session.settle(run.planned.campaign)
+                if found.failure is not None:
+                    warn(f"{name}: what is unclear cannot be settled now: {found.failure.message}")
+                released = found.released & unclear.keys()
+                summary.refresh(ledger, campaign_id, provenance.id)
+            count = summary.count("sent")
             # Stop asking a service that accepts nothing.
-            is_over = run.summary.pause is not None or self._has_ended([run]) or accepted == count
+            is_over = summary.pause is not None or self._has_ended([run]) or accepted == count
             if is_over or not released:
                 return
             with ledger.writing() as connection:
@@ -242,10 +244,9 @@ class DeliveryRun:
         """Send launches to at most `left` recipients; return those of unknown outcome."""
         session, campaign, remote = self.session, run.planned.campaign, self.session.remote_intents
         ref = session.describe(campaign)
-        _, target = session.open_service()
+        _, target = session.service
         self.pace.set_rate(min(filter(None, (target.rate, campaign.limits.rate)), default=None))
         with show_progress(f"Sending {campaign.name}", left, quiet=session.scope.quiet) as progress:
-            queue = _Queue(run, left, progress.advance, is_verbose=session.scope.verbose)
             delivery = Delivery(
                 campaign=ref,
                 send=ref.client.send,
@@ -253,7 +254,7 @@ class DeliveryRun:
                 stop=session.stop,
                 concurrency=target.concurrency,
                 now=session.workspace.now,
-                observe=queue.observe,
+                observe=partial(self._observe, progress.advance),
                 lock=remote.guard(ref.lock),
                 report=run.summary,
                 eligibility=EligibilityCheck.of(campaign, ref),
@@ -263,42 +264,12 @@ class DeliveryRun:
             delivery.run(remote.reserve(run.planned, launches, provenance))
         return delivery.unclear
 
-    def _settle(self, campaign: Campaign) -> SettleSummary:
-        """Settle unresolved launches, and return the findings."""
-        self.session.locks[campaign.name].require_held_now()
-        try:
-            with span("settle", campaign=campaign.name):
-                found = self.session.settle(campaign)
-        except ServiceError as error:
-            found = SettleSummary(failure=error)
-        if found.failure is not None:
-            warn(f"{campaign.name}: what is unclear cannot be settled now: {found.failure.message}")
-        return found
-
-
-@dataclass(slots=True)
-class _Queue:
-    """The recipients of a round who still wait, as progress, figures and notes show them."""
-
-    run: CampaignRun
-    left: int
-    advance: Callable[[int], None]
-    is_verbose: bool
-
-    def __post_init__(self) -> None:
-        self._take(0)
-
-    def observe(self, outcome: LaunchState, recipients: int, detail: str | None) -> None:
-        """Show the outcome of a launch."""
-        self._take(recipients)
-        if self.is_verbose:
+    def _observe(
+        self, advance: Callable[[int], None], outcome: LaunchState, recipients: int, detail: str | None
+    ) -> None:
+        advance(recipients)
+        if self.session.scope.verbose:
             note(f"{outcome}: {count_words(recipients, 'recipient')}" + (f" ({detail})" if detail else ""))
-
-    def _take(self, recipients: int) -> None:
-        self.left -= recipients
-        name, target = self.run.planned.campaign.name, self.run.planned.plan.target
-        measure("sms_campaign.recipient.queued", max(0, self.left), campaign=name, target=target)
-        self.advance(recipients)
 
 
 def diagnose_refusal(client: ServiceClient, status: int) -> RunnerError:
@@ -307,28 +278,19 @@ def diagnose_refusal(client: ServiceClient, status: int) -> RunnerError:
     try:
         usage = client.read_plan_usage()
     except AccessRefusedError:
-        return ServiceError(
-            f"{refusal}, and to be read with these credentials: they are wrong, or no longer valid",
-            hint=f"check the username, the API key and the base URL, {_AGAIN}",
-        )
+        why = ", and to be read with these credentials: they are wrong, or no longer valid"
+        mend = "check the username, the API key and the base URL"
     except ServiceError as error:
-        return ServiceError(
-            f"{refusal}, and the cause cannot be told: {error.message}",
-            hint=f"check the credentials and the plan with the service's provider, {_AGAIN}",
-        )
-    return _diagnose_plan(refusal, usage)
-
-
-def _diagnose_plan(refusal: str, usage: PlanUsage | None) -> RunnerError:
-    """Return the likely cause when the credentials are good."""
-    used = "" if usage is None else f": {usage.renders_used:,} of {usage.renders_max:,} renders are used"
-    if usage is not None and usage.is_used_up:
-        return ServiceError(
-            f"{refusal} because its plan is used up{used}",
-            hint=f"get more renders from the service's provider, {_AGAIN}",
-        )
-    return ServiceError(
-        f"{refusal} but takes these credentials{used}",
-        hint="what is sent may need more renders than are left, or the account may not be set up to send: "
-        f"check both with the service's provider, {_AGAIN}",
-    )
+        why = f", and the cause cannot be told: {error.message}"
+        mend = "check the credentials and the plan with the service's provider"
+    else:
+        used = "" if usage is None else f": {usage.renders_used:,} of {usage.renders_max:,} renders are used"
+        if usage is not None and usage.is_used_up:
+            why, mend = f" because its plan is used up{used}", "get more renders from the service's provider"
+        else:
+            why = f" but takes these credentials{used}"
+            mend = (
+                "what is sent may need more renders than are left, or the account may not be set up to send: "
+                "check both with the service's provider"
+            )
+    return ServiceError(refusal + why, hint=f"{mend}, {_AGAIN}")
