@@ -26,15 +26,12 @@ from runner.workflow.delivery.gone import find_gone
 from runner.workflow.observer import note, show_progress, stop_on_interrupt, warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.planning import plan_campaign, plan_campaigns
-from runner.workflow.workspace.clustering import open_chosen_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Campaign
-    from runner.cluster.dask_engine import Cluster
-    from runner.cluster.folder import SharedFolder
     from runner.delivery.campaign_ref import ListedCampaign
     from runner.delivery.delivery_summary import SendingReport
     from runner.delivery.pace import Pace
@@ -44,9 +41,9 @@ if TYPE_CHECKING:
     from runner.service.model import PlanUsage
     from runner.workflow.delivery.apply_session import ApplySession
     from runner.workflow.failures import Failures
-    from runner.workflow.plans.planning import BeginPlanning, NameCheck, PlanResult
+    from runner.workflow.plans.cluster_planning import ClusterPlanning
+    from runner.workflow.plans.planning import NameCheck, PlanResult
     from runner.workflow.scope import Scope
-    from runner.workflow.workspace.clustering import ClusterSettings
 
 
 _REFUSALS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
@@ -59,7 +56,7 @@ _AGAIN = "then run the same command again: whoever was texted is not texted agai
 
 @dataclass(slots=True)
 class RunPlanning:
-    """Plans the campaigns of a run, in this process or on the cluster of `settings`.
+    """Plans the campaigns of a run, in this process or on the `cluster`.
 
     With `names`, campaigns that may have been renamed are refused.
     """
@@ -67,14 +64,14 @@ class RunPlanning:
     session: ApplySession
     failures: Failures
     names: NameCheck | None = None
-    settings: ClusterSettings | None = None
-    _opened: tuple[Cluster, SharedFolder] | None = field(default=None, init=False)
+    cluster: ClusterPlanning | None = None
 
     def plan(
         self, scope: Scope, options: PlanOptions, reader: PlanContextReader, *, is_held: bool
     ) -> Sequence[PlanResult]:
         """Load and plan campaigns, and show problems found; lock and settle them first unless `is_held`."""
         find_record = self.session.enter if is_held else self.session.enter_settled
+        cluster, stack = self.cluster, self.session.stack
         return plan_campaigns(
             self.session.workspace,
             scope,
@@ -82,19 +79,9 @@ class RunPlanning:
             find_record,
             reader,
             self.failures,
-            begin=self._begin_on_cluster(self.settings, reader) if self.settings is not None else None,
+            begin=partial(cluster.begin, stack, reader, keeps_launches=True) if cluster else None,
             names=self.names,
         )
-
-    def _begin_on_cluster(self, settings: ClusterSettings, reader: PlanContextReader) -> BeginPlanning:
-        # Imported here: optional, and slow to import.
-        from runner.workflow.plans.cluster_planning import ClusterPlanning
-
-        workspace = self.session.workspace
-        if self._opened is None:
-            self._opened = self.session.stack.enter_context(open_chosen_cluster(settings, workspace))
-        cluster, folder = self._opened
-        return ClusterPlanning(workspace, reader, cluster, folder, keeps_launches=True).begin
 
     def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:
         """Return saved plans as of now, without launches that may no longer be sent."""
