@@ -361,9 +361,9 @@ def _require_unchanged(planned: Sequence[PlanResult], saved: SavedPlan | None) -
         PlanChangedError: names the file; nothing of any campaign was sent.
     """
     for item in planned:
-        if item.own_planner is not None and item.plan.recipients_to_send:
+        if item.planner is not None and item.plan.recipients_to_send:
             try:
-                item.own_planner.require_unchanged()
+                item.planner.require_unchanged()
             except PlanChangedError as error:
                 again = "nothing was sent; run the same command again"
                 hint = RENEWAL if saved else again

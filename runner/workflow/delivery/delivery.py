@@ -89,18 +89,17 @@ class RunPlanning:
         return [self._plan_again(item, options, now) for item in planned]
 
     def _plan_again(self, item: PlanResult, options: PlanOptions, now: datetime) -> PlanResult:
-        workspace = self.session.workspace
-        if item.own_planner is None:
+        workspace, planner = self.session.workspace, item.planner
+        if planner is None or planner.context is None:
             # A cluster's launches wait in files, each with its deadline.
             unread = PlanContextReader(workspace, self.session.ledger, now).find_unread()
             overdue = find_overdue(item.campaign, unread, now, options)
             return item if overdue is None else replace(item, plan=replace(item.plan, unread=overdue))
-        then, record = item.context, self.session.enter(item.campaign)
+        then, record = planner.context, self.session.enter(item.campaign)
         known = replace(then, now=now, planned_at=then.now)
-        stamps = item.planner.stamps
-        again = plan_campaign(workspace, item.campaign, record, options, known, Problems(), stamps)
+        again = plan_campaign(workspace, item.campaign, record, options, known, Problems(), planner.stamps)
         if again is None:
-            item.planner.require_unchanged()
+            planner.require_unchanged()
             raise PlanChangedError(
                 f"{item.campaign.name} can no longer be planned", hint="`runner validate` says why"
             )
@@ -203,7 +202,7 @@ class DeliveryRun:
             campaign_id, _ = item.record.require_entered()
             # Lockfiles are written after failed runs, too; their own read errors would hide the cause.
             with suppress(RunnerError):
-                most = None if item.own_planner is not None else _MOST_LISTED
+                most = None if item.planner is not None else _MOST_LISTED
                 run.summary.list_launches(self.session.ledger, campaign_id, provenance.id, most)
         final = run.summary.final_reply
         if final is not None and final.status in _REFUSALS:
