@@ -293,10 +293,10 @@ class CampaignReporter:
                 hint="name the question that has it: `score: {question: TAG}`",
             )
         question = kept.questions[score]
-        if question.outline.scale != "number":
+        if question.question.scale != "number":
             return LowScores(score, f"<= {float(question.low_end)}")
         if self._campaign.score_target is None:
-            tag = question.outline.tag
+            tag = question.question.tag
             raise CampaignError(
                 f"{name} does not say which answers to `{tag}` are low",
                 hint=f"say what is not: `score: {{question: {tag}, target: 3}}`",
