@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING
@@ -181,27 +180,27 @@ class Refusals:
     Attributes:
         results: the ledger's number of the launch and `result_guid` of each.
         people: by message id and pseudonym, whether the reply is an opt-out on record.
-        refusing: the people who opted out by reply and answered nothing, by message id.
+        let_in: `result_guid` of those whose authors were let in again.
     """
 
     results: Collection[tuple[int, str]]
     people: Mapping[tuple[str, str], bool]
-    refusing: Counter[str]
+    let_in: Collection[str]
 
 
 def read_refusals(connection: LedgerConnection, campaign_id: int, message_ids: Mapping[str, str]) -> Refusals:
     """Return a campaign's results that opt out; `message_ids` maps former ids of messages to present ones."""
     refused: set[tuple[int, str]] = set()
     people: dict[tuple[str, str], bool] = {}
-    answering: set[tuple[str, str]] = set()
-    for reply in iterate_opt_out_replies(connection, campaign_id):
+    let_in: set[str] = set()
+    for reply in filter(_opts_out, iterate_opt_out_replies(connection, campaign_id)):
         person = message_ids.get(reply.message, reply.message), reply.participant
-        if _opts_out(reply):
-            people[person] = people.get(person, False) or reply.state == "confirmed"
-            refused.add((reply.launch_id, reply.result_guid))
-        else:
-            answering.add(person)
-    return Refusals(refused, people, Counter(message for message, _ in people.keys() - answering))
+        is_confirmed = reply.state == "confirmed"
+        people[person] = people.get(person, False) or is_confirmed
+        refused.add((reply.launch_id, reply.result_guid))
+        if not is_confirmed:
+            let_in.add(reply.result_guid)
+    return Refusals(refused, people, let_in)
 
 
 def _opts_out(reply: OptOutReply) -> bool:

@@ -330,7 +330,6 @@ def _read_counts(ledger: Ledger, campaign: Campaign, record: Record) -> _Counts:
             record.known,
             read_totals(connection, campaign_id, ids),
             # An opt-out is not an answer, as in reports.
-            count_answered(connection, campaign_id, ids)
-            - read_refusals(connection, campaign_id, ids).refusing,
+            count_answered(connection, campaign_id, ids, read_refusals(connection, campaign_id, ids).let_in),
             read_differences(connection, campaign_id, ids),
         )
