@@ -143,7 +143,7 @@ class CampaignReporter:
             read_version(connection),
             lambda since: iterate_feed(connection, campaign_id, since),
             lambda revision: find_mark(connection, revision),
-            read_refusals(connection, campaign_id, campaign.message_ids).results,
+            read_refusals(connection, campaign_id),
             contacts.read_contact_mark(connection, campaign_id),
             lambda: contacts.iterate_contacts(connection, campaign_id),
         )
