@@ -176,7 +176,7 @@ def _show_control_group(people: PeopleReport) -> Iterator[Sentence]:
     """Yield how many were drawn to get nothing: no answer of theirs can be compared."""
     if people.control_group:
         drawn = (
-            f"{write_people(people.control_group)} got no text, as they were drawn to be the control group"
+            f"{count_people(people.control_group)} got no text, as they were drawn to be the control group"
         )
         yield Sentence(f"{drawn}: they had nothing to answer, so what they would have said is not known.")
 
