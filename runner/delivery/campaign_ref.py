@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey
-    from runner.ledger.locks.campaign_lock import RunLock
+    from runner.ledger.locks.campaign_lock import CampaignLock
     from runner.service.client import ServiceClient
 
 
@@ -45,5 +45,5 @@ class ListedCampaign(CampaignRef):
 
     client: ServiceClient
     now: Callable[[], str]
-    lock: RunLock
+    lock: CampaignLock
     is_embedded: bool = False

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from runner.delivery.campaign_ref import CampaignRef
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey
-    from runner.ledger.locks.campaign_lock import RunLock
+    from runner.ledger.locks.campaign_lock import CampaignLock
     from runner.ledger.model import Run
     from runner.ledger.people.suppressions import Pause
     from runner.ledger.target_key import LedgerConnection
@@ -172,7 +172,7 @@ class IntentLog:
     """
 
     campaign: CampaignRef
-    lock: RunLock
+    lock: CampaignLock
     eligibility: EligibilityCheck | None
     run: Run | None = None
     _is_run_entered: bool = field(default=False, init=False)

@@ -27,7 +27,7 @@ from runner.delivery.intent_log import Guids, IntentLog
 from runner.delivery.order import InFlightLaunch, MessageOrder
 from runner.delivery.pace import Breaker, Margin
 from runner.errors import RunnerError
-from runner.ledger.locks.campaign_lock import RunLock
+from runner.ledger.locks.campaign_lock import CampaignLock
 from runner.service.model import SendReply
 from runner.telemetry import measure, measure_request
 
@@ -245,7 +245,7 @@ class Delivery:
     concurrency: int
     now: Callable[[], datetime]
     observe: ObserveOutcome = lambda *_: None
-    lock: RunLock = field(default_factory=RunLock)
+    lock: CampaignLock = field(default_factory=CampaignLock)
     report: SendingReport = field(default_factory=SendingReport)
     eligibility: EligibilityCheck | None = None
     policy: RetryPolicy = DEFAULT_POLICY

@@ -196,12 +196,12 @@ opt_outs = _table(
     *_texts("source", "state", "at"),
 )
 
-# Replies that ask for texts again, until a person decides.
+# Replies that ask for texts again; a person's decision on one is among the opt-outs.
 opt_ins = _table(
     "opt_ins",
     Column("target", LedgerString, ForeignKey("target_keys.target"), primary_key=True),
     _key("evidence"),  # the reply's result_guid
-    *_texts("fingerprint", "state"),
+    _text("fingerprint"),
     _text("created"),  # the service's text
     _text("at"),
 )

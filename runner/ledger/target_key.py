@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from sqlalchemy import Connection, select
 
@@ -12,25 +11,8 @@ from runner.ledger.database import exclude_others, insert_or_update
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.tables import campaign_pauses, launches, of_target, opt_outs, target_keys
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 LedgerConnection: TypeAlias = Connection
 """The connection that `Ledger` yields, for callers without SQLAlchemy."""
-
-
-@dataclass(frozen=True, slots=True)
-class TargetSecret:
-    """The user's secret for the fingerprints of a target, from an environment variable.
-
-    `value` is None if that is not set. `is_certain`: it is configured for this target, not only as a default.
-    `is_required`: the target is configured to have its own secret.
-    """
-
-    variable: str
-    value: str | None = field(repr=False)
-    is_certain: bool
-    is_required: bool = False
 
 
 def require_key(connection: Connection, key: TargetKey) -> bool:
@@ -82,21 +64,7 @@ def _has_records(connection: Connection, target: str) -> bool:
     return connection.execute(of_target(select(launches.c.id), target).limit(1)).first() is not None
 
 
-def list_keyed_targets(connection: Connection) -> Sequence[str]:
-    """Return the targets that have a recorded key, in order."""
-    return connection.execute(select(target_keys.c.target).order_by(target_keys.c.target)).scalars().all()
-
-
-def find_key(connection: Connection, target: str, secret: TargetSecret) -> TargetKey | None:
-    """Return the key of the people of another target than the run's own; None if it is missing.
-
-    A target without records gets one from its own secret, but never from another target's, which would lock
-    out the holder of its own.
-    """
-    key = TargetKey.of(target, secret.value)
-    name = read_key_name(connection, target)
-    if name is not None and _has_records(connection, target):
-        return next((one for one in (key, TargetKey.of(target, None)) if one.name == name), None)
-    if secret.is_required and secret.value is None:
-        return None
-    return key if secret.is_certain else TargetKey.of(target, None)
+def list_keys(connection: Connection) -> dict[str, str]:
+    """Return the fingerprint of each recorded key, by target, in order."""
+    rows = connection.execute(select(target_keys).order_by(target_keys.c.target))
+    return {row.target: row.key_fingerprint for row in rows}

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.ledger.people.replies import ListedReply
 from runner.ledger.record.unsettled import HeldCount
-from runner.workflow.records.opt_outs import ListedReply
 from runner.workflow.review.checklist import (
     Checklist,
     FailedJob,

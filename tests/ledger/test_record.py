@@ -17,14 +17,14 @@ from runner.ledger.database import Ledger
 from runner.ledger.files.lockfile import parse_lockfile
 from runner.ledger.files.suppressions import HoldLine, OptOut, PauseLine, settle
 from runner.ledger.fingerprint import TargetKey, launch_key
-from runner.ledger.model import LaunchRecord
+from runner.ledger.model import LaunchRecord, Outcome
 from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.people.suppressions import iterate_entries
 from runner.ledger.record.campaign_record import Identity, RecordSummary, enter_record, read_record
-from runner.ledger.record.deliveries import find_campaign, read_guids, read_known
+from runner.ledger.record.deliveries import find_campaign, read_guids, read_known, record_outcomes
 from runner.ledger.record.entry import dismiss_launches, list_unexplained, read_dismissed
 from runner.ledger.record.renaming import list_former_names
-from runner.ledger.record.unsettled import adopt_launch, list_unsettled
+from runner.ledger.record.unsettled import list_unsettled
 from runner.ledger.report_model import RunRow
 from runner.ledger.results.reconciled import read_totals
 from runner.ledger.results.runs import count_by_run, enter_runs, make_run
@@ -174,7 +174,7 @@ def test_an_adopted_launch_has_the_run_that_intended_it(
         enter_runs(connection, [EARLY])
     (launch_id,) = deliver(make_record("a", 101, run=EARLY.id), state="intent")
     with ledger.writing() as connection:
-        adopt_launch(connection, launch_id, "guid-a", AT)
+        record_outcomes(connection, [Outcome(launch_id, "sent", AT, "guid-a")])
     text = rewrite(ledger, identity)
     fill(other, dump(make_record("a", 101)), text)
     for opened in (ledger, other):

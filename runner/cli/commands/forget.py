@@ -66,11 +66,8 @@ def _write_human(done: ForgottenPerson) -> None:
         removed = (
             count_words(one.deliveries, "delivery", "deliveries"),
             count_words(one.results, "answer"),
-            count_words(one.texts, "text"),
         )
-        kept = f"; {count_words(one.shared_texts, 'text')} that others got, too, kept"
-        said = f"{', '.join(removed)} removed{kept if one.shared_texts else ''}"
-        print_prose(f"{one.campaign} on {one.target}: {said}.")
+        print_prose(f"{one.campaign} on {one.target}: {' and '.join(removed)} removed.")
     for file in done.lockfiles:
         print_prose(f"{file}: rewritten; commit it.")
     print_prose(f"{done.phone} is never texted again on {', '.join(done.targets)}.")

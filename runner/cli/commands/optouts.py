@@ -26,10 +26,10 @@ from runner.workflow.records.opt_outs import (
 from runner.workflow.records.phones import PHONE_FORMS, PhoneReading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from runner.view.blocks import Block
-    from runner.workflow.records.opt_outs import ListedReply, OptOutsDocument
+    from runner.workflow.records.opt_outs import OptOutsDocument
     from runner.workflow.scope import Scope
 
 _SCREEN = 20
@@ -220,9 +220,9 @@ def _show_list(view: OptOutsDocument, *, with_texts: bool, shows_all: bool) -> I
     if len(listed) < len(people):
         yield Sentence(f"{len(people) - len(listed):,} earlier ones: `runner optouts list -v`.")
     for asks, (title, remedy) in _ASKED.items():
-        replies = [one for one in view.replies or () if one.asks == asks]
-        if replies:
-            yield Section(title, [_tabulate(replies, with_texts=with_texts), Sentence(remedy)])
+        table = _tabulate(view, asks, with_texts=with_texts)
+        if table.rows:
+            yield Section(title, [table, Sentence(remedy)])
 
 
 _ASKED = {
@@ -237,7 +237,8 @@ _ASKED = {
 }
 
 
-def _tabulate(replies: Sequence[ListedReply], *, with_texts: bool) -> TableBlock:
+def _tabulate(view: OptOutsDocument, asks: str, *, with_texts: bool) -> TableBlock:
+    replies = [one for one in view.replies or () if one.asks == asks]
     if with_texts:
         texts = [
             (one.reply, f"{one.campaign or ''}/{one.message or ''}", one.question or "", one.text or "")

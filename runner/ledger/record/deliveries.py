@@ -23,8 +23,8 @@ from sqlalchemy import (
 from runner.errors import LockfileError
 from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into
-from runner.ledger.model import CampaignRow, LaunchRecord, Outcome, RecordedDeliveries
-from runner.ledger.record.unsettled import UNEXPLAINED, iterate_launches
+from runner.ledger.model import LaunchRecord, Outcome, RecordedDeliveries
+from runner.ledger.record.unsettled import OPEN, UNEXPLAINED, iterate_launches
 from runner.ledger.tables import campaigns, deliveries, former_names, label_message, launches
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _RECORD_OUTCOMES = BulkStatement(
             launches.c.id == bindparam("b_id"),
             # Literal: a bulk statement's parameters are those of its rows.
             or_(
-                launches.c.state == literal_column("'intent'"),
+                *[launches.c.state == literal_column(f"'{state}'") for state in OPEN],
                 bindparam("b_state", type_=String) == literal_column("'sent'"),
             ),
         )
@@ -77,22 +77,22 @@ _RELEASE = (
 )
 
 
-def find_campaign(connection: Connection, target: str, name: str) -> CampaignRow | None:
-    """Return the ledger's row of a campaign on a target, or None."""
+def find_campaign(connection: Connection, target: str, name: str) -> Row[Any] | None:
+    """Return the ledger's row of a campaign on a target, or None.
+
+    `has_launches` is true if some were recorded here, or in files.
+    """
     # Unexplained launches were found at the service: they may be another campaign's.
     has_launches = exists().where(
         launches.c.campaign_id == campaigns.c.id, launches.c.state != literal_column(f"'{UNEXPLAINED}'")
     )
-    query = select(campaigns.c.id, campaigns.c.name, has_launches).where(
-        campaigns.c.target == target, campaigns.c.name == name
-    )
-    row = connection.execute(query).first()
-    return None if row is None else CampaignRow(*row)
+    query = select(campaigns, has_launches.label("has_launches"))
+    return connection.execute(query.where(campaigns.c.target == target, campaigns.c.name == name)).first()
 
 
 def find_record(
     connection: Connection, target: str, names: Sequence[str], *, takes_heirs: bool = False
-) -> CampaignRow | None:
+) -> Row[Any] | None:
     """Return the row of a campaign under one of its names, the first of which is its current one, or None.
 
     A row with launches is preferred. `takes_heirs`: one of the names may be a former one in the ledger, as in
@@ -277,21 +277,26 @@ def count_states(
     return {(message, state): int(count) for message, state, count in connection.execute(query) if count}
 
 
-def read_sent_digests(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str], people: Collection[str]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield what some people, by fingerprint, got: message, fingerprint and the payload's digest."""
+def read_digests(
+    connection: Connection, campaign_id: int, people: Collection[str]
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield what some people, by fingerprint, got or may have got.
+
+    That is the message, fingerprint, payload's digest, and state of the launch.
+    """
+    messages = select(launches.c.message).distinct().where(launches.c.campaign_id == campaign_id)
+    columns = deliveries.c.message, deliveries.c.fingerprint, launches.c.payload_digest, launches.c.state
+    # By the whole primary key.
     query = (
-        select(deliveries.c.message, deliveries.c.fingerprint, launches.c.payload_digest)
+        select(*columns)
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .where(
-            launches.c.campaign_id == campaign_id,
-            launches.c.state == "sent",
+            deliveries.c.campaign_id == campaign_id,
+            deliveries.c.message.in_(messages),
             deliveries.c.released.is_(False),
         )
     )
-    for row in iterate_rows(connection, query, deliveries.c.fingerprint, people):
-        yield message_ids.get(row.message, row.message), row.fingerprint, row.payload_digest
+    yield from map(tuple, iterate_rows(connection, query, deliveries.c.fingerprint, people))
 
 
 def read_definitions(connection: Connection, launch_ids: Collection[int]) -> dict[int, dict[str, Any]]:

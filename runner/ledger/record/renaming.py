@@ -5,12 +5,11 @@ Recorded campaigns that no file claims, and other targets, may have been renamed
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, bindparam, delete, exists, func, or_, select, update
 
 from runner.errors import LockfileError
-from runner.ledger.bulk import iterate_rows
 from runner.ledger.database import insert_missing
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.people.suppressions import absorb_hold, iterate_holds
@@ -32,13 +31,11 @@ from runner.ledger.tables import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from sqlalchemy import ColumnElement
-
-    from runner.ledger.model import CampaignRow
+    from sqlalchemy import ColumnElement, Row
 
 
 def enter_under_names(
-    connection: Connection, target: str, names: Sequence[str], row: CampaignRow | None, former: Iterable[str]
+    connection: Connection, target: str, names: Sequence[str], row: Row[Any] | None, former: Iterable[str]
 ) -> int:
     """Enter a campaign under its current name, the first one, and return the ledger's number of it.
 
@@ -179,35 +176,18 @@ def read_message_names(connection: Connection, campaign_id: int) -> dict[str, st
 
 def list_unclaimed(
     connection: Connection, target: str, claimed: Collection[str]
-) -> list[tuple[str, str, int]]:
-    """Return the names of a target's campaigns that are not `claimed`, with their tags.
+) -> list[tuple[int, str, str, int]]:
+    """Return the numbers and names of a target's campaigns that are not `claimed`, with their tags.
 
     Each tag comes with the number of recipients who were reached under it, or may have been.
     """
-    columns = campaigns.c.name, launches.c.tag, func.sum(launches.c.recipients)
+    columns = campaigns.c.id, campaigns.c.name, launches.c.tag, func.sum(launches.c.recipients)
     query = (
         of_target(select(*columns), target)
         .where(campaigns.c.name.not_in(claimed), launches.c.state.in_(REACHED))
-        .group_by(campaigns.c.name, launches.c.tag)
+        .group_by(campaigns.c.id, campaigns.c.name, launches.c.tag)
     )
-    return [(name, tag, int(count)) for name, tag, count in connection.execute(query)]
-
-
-def find_reached(
-    connection: Connection, target: str, name: str, people: Iterable[str]
-) -> list[tuple[str, str, str]]:
-    """Return what a campaign has sent to some people, or may have: person, message and payload digest."""
-    own = select(campaigns.c.id).where(campaigns.c.target == target, campaigns.c.name == name)
-    is_own = deliveries.c.campaign_id == own.scalar_subquery()
-    messages = select(launches.c.message).distinct().where(launches.c.campaign_id == own.scalar_subquery())
-    query = (
-        select(deliveries.c.fingerprint, deliveries.c.message, launches.c.payload_digest)
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        # By the whole primary key.
-        .where(is_own, deliveries.c.message.in_(messages), deliveries.c.released.is_(False))
-    )
-    found = iterate_rows(connection, query, deliveries.c.fingerprint, list(people))
-    return [(row.fingerprint, row.message, row.payload_digest) for row in found]
+    return [(*row, int(count)) for *row, count in connection.execute(query)]
 
 
 def has_own_launches(connection: Connection, campaign_id: int) -> bool:

@@ -84,21 +84,6 @@ def iterate_launches(
         yield rows[0], [(row.held_as, row.fingerprint) for row in rows if row.fingerprint is not None]
 
 
-def count_unsettled(connection: Connection, campaign_id: int) -> int:
-    """Return the number of deliveries that may or may not have been made, unexplained ones included."""
-    query = (
-        select(func.count())
-        .select_from(deliveries)
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .where(
-            deliveries.c.campaign_id == campaign_id,
-            deliveries.c.released.is_(False),
-            launches.c.state.in_((*OPEN, UNEXPLAINED)),
-        )
-    )
-    return int(connection.execute(query).scalar_one())
-
-
 class HeldCount(NamedTuple):
     """The number of people who may have got a message, held until that is known.
 
@@ -153,28 +138,21 @@ def list_claimed(connection: Connection, target: str, *, explained_only: bool = 
     return set(map(normalize_guid, connection.execute(query).scalars()))
 
 
-class KnownLaunch(NamedTuple):
-    """A launch that the service accepted, and when (UTC, ISO 8601)."""
-
-    project_launch_guid: str
-    sent_at: str
-
-
-def list_known(
-    connection: Connection, target: str, tags: Collection[str] | None, since: str
-) -> list[KnownLaunch]:
+def list_known(connection: Connection, target: str, tags: Collection[str] | None, since: str) -> list[Any]:
     """Return the launches on a target under some project tags (None for all) that are recorded as sent.
 
-    They are those since a moment (UTC, ISO 8601), and the last one before it.
+    They are those since a moment (UTC, ISO 8601), and the last one before it: `project_launch_guid`s, and
+    when the service accepted them (`sent_at`).
     """
-    query = of_target(select(launches.c.project_launch_guid, launches.c.outcome_at), target)
+    sent_at = launches.c.outcome_at.label("sent_at")
+    query = of_target(select(launches.c.project_launch_guid, sent_at), target)
     query = query.where(launches.c.state == "sent")
     if tags is not None:
         query = query.where(launches.c.tag.in_(list(tags)))
     seconds = since[: len("2026-11-20T12:00:00")]
     recent = connection.execute(query.where(launches.c.outcome_at >= seconds)).all()
     before = query.where(launches.c.outcome_at < seconds).order_by(launches.c.outcome_at.desc()).limit(1)
-    return [KnownLaunch(*row) for row in (*recent, *connection.execute(before))]
+    return [*recent, *connection.execute(before)]
 
 
 def list_tags(connection: Connection, campaign_id: int) -> dict[str, set[str]]:
@@ -256,25 +234,6 @@ def reopen_rejected(connection: Connection, campaign_id: int) -> None:
     for group in divide(found, _GROUP):
         connection.execute(update(deliveries).where(deliveries.c.launch_id.in_(group)).values(released=False))
         connection.execute(update(launches).where(launches.c.id.in_(group)).values(state="unknown"))
-
-
-def adopt_launch(connection: Connection, launch_id: int, guid: str, at: str) -> None:
-    """Record that an unsettled launch was sent, by a list."""
-    connection.execute(
-        update(launches)
-        .where(launches.c.id == launch_id)
-        .values(state="sent", project_launch_guid=guid, outcome_at=at, detail=ADOPTED)
-    )
-
-
-def release_launch(connection: Connection, launch_id: int, at: str, detail: str) -> None:
-    """Record that an unsettled launch was not sent, and free its recipients; keep any other outcome."""
-    is_open = (launches.c.id == launch_id) & launches.c.state.in_(OPEN)
-    released = update(launches).where(is_open).values(state="not_sent", outcome_at=at, detail=detail)
-    if connection.execute(released).rowcount:
-        connection.execute(
-            update(deliveries).where(deliveries.c.launch_id == launch_id).values(released=True)
-        )
 
 
 def drop_unexplained(connection: Connection, campaign_id: int, guids: Iterable[str] | None = None) -> None:

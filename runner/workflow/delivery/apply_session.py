@@ -17,8 +17,9 @@ from runner.delivery.recovery import LostLaunches, Recovery, SettleSummary
 from runner.errors import UnusableListError
 from runner.ledger.files.lockfile import require_writable
 from runner.ledger.record.campaign_record import rewrite_lockfile
+from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.entry import list_unexplained
-from runner.ledger.record.unsettled import count_unsettled, list_tags, list_unsettled
+from runner.ledger.record.unsettled import OPEN, UNEXPLAINED, list_tags, list_unsettled
 from runner.ledger.results.sendings import is_behind, note_behind, was_planned
 from runner.plan.planner import find_payloads
 from runner.wording import count_words
@@ -286,7 +287,8 @@ class ApplySession:
 
     def count_unsettled(self, campaign: Campaign) -> int:
         """Return the number of a campaign's deliveries of unknown outcome."""
-        return self._ask(campaign, count_unsettled)
+        counts = self._ask(campaign, count_states)
+        return sum(count for (_, state), count in counts.items() if state in (*OPEN, UNEXPLAINED))
 
     def list_unsettled_keys(self, campaign: Campaign) -> set[str]:
         """Return the keys of a campaign's unresolved launches."""

@@ -13,7 +13,7 @@ from runner.errors import RunLockedError, RunnerError, StateLockedError
 from runner.git.lease import LeasePatience
 from runner.ledger.database import find_absorbed, note_absorbed
 from runner.ledger.files.lockfile import dump_reservation
-from runner.ledger.locks.campaign_lock import RunLock, hold_campaign_lock
+from runner.ledger.locks.campaign_lock import CampaignLock, hold_campaign_lock
 from runner.ledger.model import Reservation, ReservedLaunch
 from runner.ledger.people.replies import list_launched_campaigns
 from runner.ledger.people.suppressions import compose_suppressions
@@ -121,7 +121,7 @@ class RemoteIntents:
         with self._ledger.reading() as connection:
             return run in find_absorbed(connection, [run])
 
-    def guard(self, lock: RunLock) -> RunLock:
+    def guard(self, lock: CampaignLock) -> CampaignLock:
         """Return a lock that is lost with the ref."""
         return lock if self._state is None else replace(lock, require_other=self._state.require_held)
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from runner.campaign.load import NONE, read_names
 from runner.errors import RunnerError, UnclearNameError
 from runner.ledger.model import SUPPRESSIONS_SUFFIX, RecordedDeliveries
+from runner.ledger.record.deliveries import read_digests
 from runner.ledger.record.renaming import (
-    find_reached,
     has_own_launches,
     list_targets,
     list_unclaimed,
@@ -59,6 +59,7 @@ class _Orphan:
     """A recorded campaign that none of the command's files claims.
 
     Attributes:
+        campaign_id: the ledger's number of it; None if only a state remote has something of it.
         tags: the most people that were reached under each tag.
         reserved: launches of runs that were lost.
         same_texts: people who would get the same texts again.
@@ -66,20 +67,22 @@ class _Orphan:
     """
 
     name: str
+    campaign_id: int | None = None
     tags: dict[str, int] = field(default_factory=dict)
     reserved: list[LaunchEntry] = field(default_factory=list)
     same_texts: set[str] = field(default_factory=set)
     same_messages: set[str] = field(default_factory=set)
 
-    def compare(self, connection: LedgerConnection, target: str, people: _Planned) -> None:
+    def compare(self, connection: LedgerConnection, people: _Planned) -> None:
         """Compare what some people would get with what they got."""
-        found = find_reached(connection, target, self.name, people)
-        found += [
-            (person, one.message, one.payload_digest)
+        found = [
+            (one.message, person, one.payload_digest, "")
             for one in self.reserved
             for person in people.keys() & set(one.recipients)
         ]
-        for person, message, digest in found:
+        if self.campaign_id is not None:
+            found += read_digests(connection, self.campaign_id, people)
+        for message, person, digest, _ in found:
             for planned in people[person]:
                 if digest in self._digest(planned.payload.definition):
                     self.same_texts.add(person)
@@ -178,7 +181,7 @@ class RecordNames:
         for people in self._iterate_people(item) if orphans else ():
             with self.ledger.reading() as connection:
                 for orphan in orphans:
-                    orphan.compare(connection, item.target.name, people)
+                    orphan.compare(connection, people)
         # A ledger outside of the repository may have other repositories' campaigns.
         is_own = self.workspace.ledger_url == default_ledger_url()
         names = set(self.workspace.files.campaigns.values())
@@ -228,8 +231,10 @@ class RecordNames:
                 for one in reservation.launches:
                     orphan.tags[one.tag] = max(len(one.recipients), orphan.tags.get(one.tag, 0))
         with self.ledger.reading() as connection:
-            for name, tag, count in list_unclaimed(connection, self.workspace.target.name, self._claimed):
+            unclaimed = list_unclaimed(connection, self.workspace.target.name, self._claimed)
+            for number, name, tag, count in unclaimed:
                 orphan = found.setdefault(name, _Orphan(name))
+                orphan.campaign_id = number
                 orphan.tags[tag] = max(count, orphan.tags.get(tag, 0))
         return [found[name] for name in sorted(found)]
 

@@ -21,8 +21,8 @@ from runner.workflow.review.publishing import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from runner.ledger.people.replies import ListedReply
     from runner.ledger.record.unsettled import HeldCount
-    from runner.workflow.records.opt_outs import ListedReply
 
 
 Outcome = Literal["success", "failure", "cancelled"]

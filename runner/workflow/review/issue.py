@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from runner.ledger.model import Reservation
-    from runner.workflow.records.opt_outs import ListedReply
+    from runner.ledger.people.replies import ListedReply
     from runner.workflow.scope import Scope
 
 _TARGET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
