@@ -17,6 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
     case,
     false,
+    select,
     text,
     true,
 )
@@ -26,7 +27,7 @@ from runner.ledger.model import COUNTS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sqlalchemy import Label, Select
+    from sqlalchemy import ColumnElement, Label, Select
 
 SCHEMA_VERSION = 1
 # Bytewise on both: PostgreSQL would otherwise sort by the server's locale.
@@ -260,6 +261,12 @@ def of_target(query: Select[Any], target: str) -> Select[Any]:
     """Limit a query of launches to those of a target's campaigns."""
     joined = query.join(campaigns, campaigns.c.id == launches.c.campaign_id)
     return joined.where(campaigns.c.target == target)
+
+
+def select_held(*columns: ColumnElement[Any]) -> Select[Any]:
+    """Return a query of the deliveries that were made, or may have been, with their launches."""
+    joined = select(*columns).join_from(deliveries, launches, launches.c.id == deliveries.c.launch_id)
+    return joined.where(deliveries.c.released.is_(False))
 
 
 def label_message(

@@ -21,7 +21,7 @@ from runner.ledger.model import LaunchRecord, Outcome
 from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.people.suppressions import iterate_entries
 from runner.ledger.record.campaign_record import Identity, RecordSummary, enter_record, read_record
-from runner.ledger.record.deliveries import find_campaign, read_guids, read_known, record_outcomes
+from runner.ledger.record.deliveries import find_record, read_guids, read_known, record_outcomes
 from runner.ledger.record.entry import dismiss_launches, list_unexplained, read_dismissed
 from runner.ledger.record.renaming import list_former_names
 from runner.ledger.record.unsettled import list_unsettled
@@ -493,7 +493,7 @@ BOOKS = st.lists(OPT_OUTS | PAUSES | HOLDS, max_size=4).map(lambda lines: write_
 
 def describe(connection: Connection) -> tuple[Any, ...]:
     """Return all that a ledger says of the campaign, after what a command does first."""
-    row = find_campaign(connection, "live", "heartbeat") or find_campaign(connection, "live", "pulse")
+    row = find_record(connection, "live", ["heartbeat", "pulse"], takes_heirs=True)
     entries = list(iterate_entries(connection, "live"))
     assert settle(entries) == sorted(entries, key=lambda one: one.identity)
     if row is None:

@@ -95,7 +95,6 @@ def save_suppressions(connection: Connection, file: Path, key: TargetKey) -> boo
 def compose_suppressions(connection: Connection, key: TargetKey) -> str | None:
     """Return the text of a target's file of suppressions; None if that is empty."""
     entries = list(iterate_entries(connection, key.target))
-    entries = list(iterate_entries(connection, key.target))
     return "".join(seal_book(key, entries)) if entries else None
 
 

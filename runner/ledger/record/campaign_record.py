@@ -20,7 +20,6 @@ from runner.ledger.files.lockfile import (
     LOCKFILE,
     CountedLaunches,
     LockfileContents,
-    dump_lockfile,
     lockfile_path,
     parse_lockfile,
     save_lockfile,
@@ -50,7 +49,7 @@ from runner.ledger.record.renaming import (
 from runner.ledger.record.unsettled import find_owner, reopen_rejected
 from runner.ledger.results.runs import enter_runs, read_runs
 from runner.ledger.results.sendings import note_behind
-from runner.ledger.tables import deliveries, label_message, launches
+from runner.ledger.tables import deliveries, label_message, launches, select_held
 from runner.ledger.target_key import enter_key
 
 if TYPE_CHECKING:
@@ -162,9 +161,10 @@ def summarize_deliveries(
     """Return the counts and the digest of a campaign's deliveries, in constant memory."""
     sent, unresolved = Counter[str](), Counter[str]()
     query = (
-        select(label_message(message_ids, deliveries.c.message), deliveries.c.fingerprint, launches.c.state)
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .where(deliveries.c.campaign_id == campaign_id, deliveries.c.released.is_(False))
+        select_held(
+            label_message(message_ids, deliveries.c.message), deliveries.c.fingerprint, launches.c.state
+        )
+        .where(deliveries.c.campaign_id == campaign_id)
         .order_by("current_id", deliveries.c.fingerprint)
         .execution_options(yield_per=_GROUP)
     )
@@ -342,7 +342,7 @@ def write_lockfile(ledger: Ledger, identity: Identity, *, keeps_counts: bool) ->
 
 
 def _save(connection: Connection, identity: Identity, campaign_id: int, *, keeps_empty: bool) -> bool:
-    contents = _gather_contents(connection, identity, campaign_id, keeps_empty=keeps_empty)
+    contents = gather_contents(connection, identity, campaign_id, keeps_empty=keeps_empty)
     if contents is None:
         return False
     changed, digest = save_lockfile(identity.lockfile, contents)
@@ -350,17 +350,10 @@ def _save(connection: Connection, identity: Identity, campaign_id: int, *, keeps
     return changed
 
 
-def compose_lockfile(
-    connection: Connection, identity: Identity, campaign_id: int, *, is_needed: bool
-) -> str | None:
-    """Return the current text of the lockfile; None if nothing was sent, unless `is_needed`."""
-    contents = _gather_contents(connection, identity, campaign_id, keeps_empty=is_needed)
-    return None if contents is None else "".join(dump_lockfile(contents))
-
-
-def _gather_contents(
+def gather_contents(
     connection: Connection, identity: Identity, campaign_id: int, *, keeps_empty: bool
 ) -> LockfileContents | None:
+    """Return the current contents of the lockfile; None if nothing was sent, unless it `keeps_empty`."""
     dismissed = read_dismissed(connection, campaign_id)
     further = (dismissed, list_former_names(connection, campaign_id), read_runs(connection, campaign_id))
     count, last = _count_launches(connection, campaign_id)

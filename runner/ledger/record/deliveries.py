@@ -25,7 +25,7 @@ from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into
 from runner.ledger.model import LaunchRecord, Outcome, RecordedDeliveries
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED, iterate_launches
-from runner.ledger.tables import campaigns, deliveries, former_names, label_message, launches
+from runner.ledger.tables import campaigns, deliveries, former_names, label_message, launches, select_held
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -77,61 +77,46 @@ _RELEASE = (
 )
 
 
-def find_campaign(connection: Connection, target: str, name: str) -> Row[Any] | None:
-    """Return the ledger's row of a campaign on a target, or None.
+def find_record(
+    connection: Connection, target: str, names: Sequence[str], *, takes_heirs: bool = False
+) -> Row[Any] | None:
+    """Return number and name of a campaign by its names, the first of which is its current one, or None.
 
-    `has_launches` is true if some were recorded here, or in files.
+    A row with launches is preferred. `takes_heirs`: one of the names may be a former one in the ledger, as in
+    an older file.
     """
     # Unexplained launches were found at the service: they may be another campaign's.
     has_launches = exists().where(
         launches.c.campaign_id == campaigns.c.id, launches.c.state != literal_column(f"'{UNEXPLAINED}'")
     )
-    query = select(campaigns, has_launches.label("has_launches"))
-    return connection.execute(query.where(campaigns.c.target == target, campaigns.c.name == name)).first()
-
-
-def find_record(
-    connection: Connection, target: str, names: Sequence[str], *, takes_heirs: bool = False
-) -> Row[Any] | None:
-    """Return the row of a campaign under one of its names, the first of which is its current one, or None.
-
-    A row with launches is preferred. `takes_heirs`: one of the names may be a former one in the ledger, as in
-    an older file.
-    """
-    rows = [row for name in dict.fromkeys(names) if (row := find_campaign(connection, target, name))]
-    found = [row for row in rows if row.has_launches]
-    heirs = [] if found else _find_heirs(connection, target, names)
-    if heirs and not takes_heirs:
-        old, new = heirs[0]
-        raise LockfileError(
-            f"the ledger knows the campaign {old!r} as {new!r} now",
-            hint="update this checkout, it is older than the rename; or rename back: "
-            f"`renamed_from: [{new}]`",
-        )
-    found += [row for _, name in heirs if (row := find_campaign(connection, target, name))]
-    if len({row.id for row in found}) > 1:
-        made = ", ".join(sorted(row.name for row in found))
+    is_former = and_(former_names.c.message == "", former_names.c.name.in_(names))
+    heirs = select(former_names.c.campaign_id).where(is_former)
+    former = select(func.min(former_names.c.name)).where(
+        former_names.c.campaign_id == campaigns.c.id, is_former
+    )
+    columns = campaigns.c.id, campaigns.c.name, has_launches.label("has_launches"), former.scalar_subquery()
+    query = select(*columns).where(
+        campaigns.c.target == target, or_(campaigns.c.name.in_(names), campaigns.c.id.in_(heirs))
+    )
+    rows = connection.execute(query.order_by(campaigns.c.name)).all()
+    found = [row for row in rows if row.name in names and row.has_launches]
+    if not found:
+        found = [row for row in rows if row.name not in names]
+        if found and not takes_heirs:
+            new, old = found[0].name, found[0][-1]
+            raise LockfileError(
+                f"the ledger knows the campaign {old!r} as {new!r} now",
+                hint="update this checkout, it is older than the rename; or rename back: "
+                f"`renamed_from: [{new}]`",
+            )
+    if len(found) > 1:
+        made = ", ".join(row.name for row in found)
         raise LockfileError(
             f"the campaign {names[0]!r} has several records, made under the names {made}",
             hint="one record cannot take in another: nothing is sent as long as it is unclear who was "
             "texted; keep them as campaigns of their own, each with its name",
         )
     return next(iter([*found, *(row for row in rows if row.name == names[0])]), None)
-
-
-def _find_heirs(connection: Connection, target: str, names: Collection[str]) -> list[tuple[str, str]]:
-    """Return former names in the ledger among some names, each with the campaign's current one."""
-    query = (
-        select(former_names.c.name, campaigns.c.name)
-        .join(campaigns, campaigns.c.id == former_names.c.campaign_id)
-        .where(
-            campaigns.c.target == target,
-            former_names.c.message == "",
-            former_names.c.name.in_(names),
-            campaigns.c.name.not_in(names),
-        )
-    )
-    return [(row[0], row[1]) for row in connection.execute(query.order_by(campaigns.c.name))]
 
 
 def enter_campaign(connection: Connection, target: str, name: str) -> int:
@@ -157,11 +142,8 @@ def read_known(
     """
     current = message_ids or {}
     known = RecordedDeliveries({}, {})
-    query = (
-        select(deliveries.c.message, deliveries.c.fingerprint, launches.c.state)
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .where(deliveries.c.campaign_id == campaign_id, deliveries.c.released.is_(False))
-    )
+    query = select_held(deliveries.c.message, deliveries.c.fingerprint, launches.c.state)
+    query = query.where(deliveries.c.campaign_id == campaign_id)
     if people is not None and message_ids is not None:
         # By the whole primary key: few of possibly many deliveries are wanted.
         query = query.where(deliveries.c.message.in_(list(current)))
@@ -287,15 +269,8 @@ def read_digests(
     messages = select(launches.c.message).distinct().where(launches.c.campaign_id == campaign_id)
     columns = deliveries.c.message, deliveries.c.fingerprint, launches.c.payload_digest, launches.c.state
     # By the whole primary key.
-    query = (
-        select(*columns)
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .where(
-            deliveries.c.campaign_id == campaign_id,
-            deliveries.c.message.in_(messages),
-            deliveries.c.released.is_(False),
-        )
-    )
+    is_theirs = and_(deliveries.c.campaign_id == campaign_id, deliveries.c.message.in_(messages))
+    query = select_held(*columns).where(is_theirs)
     yield from map(tuple, iterate_rows(connection, query, deliveries.c.fingerprint, people))
 
 

@@ -13,7 +13,7 @@ from runner.errors import LockfileError
 from runner.ledger.database import insert_missing
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.people.suppressions import absorb_hold, iterate_holds
-from runner.ledger.record.deliveries import enter_campaign, find_campaign, iterate_held
+from runner.ledger.record.deliveries import enter_campaign, iterate_held
 from runner.ledger.record.entry import dismiss_launches, read_dismissed
 from runner.ledger.record.unsettled import REACHED, drop_unexplained
 from runner.ledger.results.result_feed import renew_edition
@@ -62,15 +62,16 @@ def enter_under_names(
 
 def _take_in(connection: Connection, target: str, name: str, campaign_id: int) -> None:
     """Move what is recorded under another name without launches: dismissed and unexplained launches."""
-    blank = find_campaign(connection, target, name)
-    if blank is None or blank.id == campaign_id:
+    query = select(campaigns.c.id).where(campaigns.c.target == target, campaigns.c.name == name)
+    blank = connection.execute(query).scalar()
+    if blank is None or blank == campaign_id:
         return
-    dismissed = read_dismissed(connection, blank.id)
+    dismissed = read_dismissed(connection, blank)
     holds = [one for one in iterate_holds(connection, target) if one.campaign == name]
-    drop_unexplained(connection, blank.id)
+    drop_unexplained(connection, blank)
     for table in (audiences, dismissed_launches, former_names):
-        connection.execute(delete(table).where(table.c.campaign_id == blank.id))
-    connection.execute(delete(campaigns).where(campaigns.c.id == blank.id))
+        connection.execute(delete(table).where(table.c.campaign_id == blank))
+    connection.execute(delete(campaigns).where(campaigns.c.id == blank))
     dismiss_launches(connection, campaign_id, dismissed)
     for hold in holds:
         absorb_hold(connection, target, hold, campaign_id)

@@ -16,7 +16,7 @@ from runner.delivery.campaign_ref import ListedCampaign
 from runner.delivery.recovery import LostLaunches, Recovery, SettleSummary
 from runner.errors import UnusableListError
 from runner.ledger.files.lockfile import require_writable
-from runner.ledger.record.campaign_record import rewrite_lockfile
+from runner.ledger.record.campaign_record import enter_record, rewrite_lockfile
 from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.entry import list_unexplained
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED, list_tags, list_unsettled
@@ -137,8 +137,10 @@ class ApplySession:
         self, campaign: Campaign, *, counts_only: bool = False, reopens_rejected: bool = False
     ) -> Record:
         """Enter a held campaign's record, and return it, as `campaign_record.enter_record` does."""
-        record = self.workspace.enter_record(
-            self.ledger, campaign, counts_only=counts_only, reopens_rejected=reopens_rejected
+        identity, state = self.workspace.identify_safely(campaign), self.workspace.state
+        reserved = state.list_reservations(identity.names) if state is not None and state.is_held else []
+        record = enter_record(
+            self.ledger, identity, reserved, counts_only=counts_only, reopens_rejected=reopens_rejected
         )
         self._entered[campaign.name] = record.require_entered()
         return record

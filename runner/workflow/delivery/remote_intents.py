@@ -12,12 +12,12 @@ from runner.delivery.intent_log import make_intent
 from runner.errors import RunLockedError, RunnerError, StateLockedError
 from runner.git.lease import LeasePatience
 from runner.ledger.database import find_absorbed, note_absorbed
-from runner.ledger.files.lockfile import dump_reservation
+from runner.ledger.files.lockfile import dump_lockfile, dump_reservation
 from runner.ledger.locks.campaign_lock import CampaignLock, hold_campaign_lock
 from runner.ledger.model import Reservation, ReservedLaunch
 from runner.ledger.people.replies import list_launched_campaigns
 from runner.ledger.people.suppressions import compose_suppressions
-from runner.ledger.record.campaign_record import Identity, compose_lockfile, enter_identity, enter_record
+from runner.ledger.record.campaign_record import Identity, enter_identity, enter_record, gather_contents
 from runner.ledger.record.deliveries import asks_something
 from runner.ledger.record.entry import list_open
 from runner.ledger.record.unsettled import is_settled
@@ -217,9 +217,9 @@ class RemoteIntents:
         with self._ledger.reading() as connection:
             still_open = list_open(connection, campaign_id, digest_definition)
             runs = find_runs(connection, {one.run for one in still_open if one.run is not None})
-            text = compose_lockfile(
-                connection, identity, campaign_id, is_needed=is_needed or bool(still_open)
-            )
+            keeps_empty = is_needed or bool(still_open)
+            contents = gather_contents(connection, identity, campaign_id, keeps_empty=keeps_empty)
+            text = None if contents is None else "".join(dump_lockfile(contents))
             suppressions = compose_suppressions(connection, identity.key)
         unknown = [self._dump(identity.name, still_open, runs)] if still_open else []
         state.write_campaign(
