@@ -28,7 +28,7 @@ from runner.errors import LedgerError
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import exclude_others
 from runner.ledger.people.opt_outs import NOBODY
-from runner.ledger.record.renaming import renew_launch_keys
+from runner.ledger.record.deliveries import renew_launch_keys
 from runner.ledger.record.unsettled import UNEXPLAINED
 from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.tables import (

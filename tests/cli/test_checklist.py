@@ -34,7 +34,7 @@ def see(
     replies: int = 0,
     gap: str = "",
 ) -> Sight:
-    counts = (HeldCount("pulse", "ask", 1, held),) if held else ()
+    counts = (HeldCount("pulse", "ask", held),) if held else ()
     queue = tuple(ListedReply(f"r{n}", "2026-11-20T12:00:00Z", "opt_out", 1) for n in range(replies))
     return Sight("live", job, run, outcome, counts, gap, queue, gap)
 

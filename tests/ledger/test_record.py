@@ -20,10 +20,15 @@ from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import LaunchRecord, Outcome
 from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.people.suppressions import iterate_entries
-from runner.ledger.record.campaign_record import Identity, RecordSummary, enter_record, read_record
+from runner.ledger.record.campaign_record import (
+    Identity,
+    RecordSummary,
+    enter_record,
+    list_former_names,
+    read_record,
+)
 from runner.ledger.record.deliveries import find_record, read_guids, read_known, record_outcomes
 from runner.ledger.record.entry import dismiss_launches, list_unexplained, read_dismissed
-from runner.ledger.record.renaming import list_former_names
 from runner.ledger.record.unsettled import list_unsettled
 from runner.ledger.report_model import RunRow
 from runner.ledger.results.reconciled import read_totals

@@ -8,7 +8,7 @@ import pytest
 
 from runner.ledger.model import StoredResult
 from runner.ledger.people.forgotten import forget_person
-from runner.ledger.record.renaming import rename_messages
+from runner.ledger.record.campaign_record import rename_messages
 from runner.ledger.report_model import FeedRow
 from runner.ledger.results.reconciled import store_results, store_starts
 from runner.ledger.results.result_feed import (

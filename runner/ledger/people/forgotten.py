@@ -16,7 +16,7 @@ from runner.ledger.bulk import iterate_rows
 from runner.ledger.database import insert_into, insert_or_update
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.people.opt_outs import add_opt_outs, find_next_moment, read_forgotten
-from runner.ledger.record.renaming import renew_launch_keys
+from runner.ledger.record.deliveries import renew_launch_keys
 from runner.ledger.record.unsettled import OPEN
 from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.tables import (

@@ -23,6 +23,7 @@ from sqlalchemy import (
 from runner.errors import LockfileError
 from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into
+from runner.ledger.fingerprint import launch_key
 from runner.ledger.model import LaunchRecord, Outcome, RecordedDeliveries
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED, iterate_launches
 from runner.ledger.tables import campaigns, deliveries, former_names, label_message, launches, select_held
@@ -243,6 +244,24 @@ def describe_entry(row: Row[Any], recipients: tuple[str, ...]) -> dict[str, Any]
     """Return the fields of a `LaunchEntry` from a row with `LOCKFILE_COLUMNS`."""
     names = ("message", "tag", "payload_digest", "arm", "asks", "run")
     return {"key": row.launch_key, "recipients": recipients, **{name: getattr(row, name) for name in names}}
+
+
+def renew_launch_keys(
+    connection: Connection, campaign: str, *conditions: ColumnElement[bool]
+) -> list[tuple[int, int]]:
+    """Renew the keys of launches that match conditions from the people that they hold now.
+
+    Returns the launches' numbers, each with that of its people.
+    """
+    held = list(iterate_held(connection, *conditions))
+    if held:
+        statement = update(launches).where(launches.c.id == bindparam("b_id"))
+        renewed = [
+            {"b_id": row.id, "b_key": launch_key(campaign, row.message, row.payload_digest, people)}
+            for row, people in held
+        ]
+        connection.execute(statement.values(launch_key=bindparam("b_key")), renewed)
+    return [(row.id, len(people)) for row, people in held]
 
 
 def count_states(

@@ -16,11 +16,7 @@ from runner.campaign.load import NONE, read_names
 from runner.errors import RunnerError, UnclearNameError
 from runner.ledger.model import SUPPRESSIONS_SUFFIX, RecordedDeliveries
 from runner.ledger.record.deliveries import read_digests
-from runner.ledger.record.renaming import (
-    has_own_launches,
-    list_targets,
-    list_unclaimed,
-)
+from runner.ledger.record.unsettled import has_own_launches, list_targets, list_unclaimed
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner

@@ -123,14 +123,11 @@ def _count_held(workspace: Workspace, outcome: Outcome | None) -> tuple[tuple[He
 
 def _count_reserved(reserved: Iterable[tuple[str, Reservation]]) -> list[HeldCount]:
     """Return numbers of people in reservations of a lost machine, from the state remote."""
-    launches: dict[tuple[str, str], int] = {}
     people: dict[tuple[str, str], set[str]] = {}
     for campaign, reservation in reserved:
         for launch in reservation.launches:
-            place = campaign, launch.message
-            launches[place] = launches.get(place, 0) + 1
-            people.setdefault(place, set()).update(launch.recipients)
-    return [HeldCount(*place, count, len(people[place])) for place, count in sorted(launches.items())]
+            people.setdefault((campaign, launch.message), set()).update(launch.recipients)
+    return [HeldCount(*place, len(found)) for place, found in sorted(people.items())]
 
 
 def _find_place(scope: Scope, held: Sequence[HeldCount]) -> IssuePlace:
