@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.ledger.fingerprint import launch_key
+from runner.ledger.model import Intent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.locks.campaign_lock import CampaignLock
+    from runner.plan.model import PlannedLaunch
     from runner.service.client import ServiceClient
 
 
@@ -33,6 +36,21 @@ class CampaignRef:
     def name_launch(self, message: str, payload_digest: str, fingerprints: Iterable[str]) -> str:
         """Return the key of a launch of the campaign."""
         return launch_key(self.campaign, message, payload_digest, fingerprints)
+
+    def make_intent(self, launch: PlannedLaunch, run: str | None = None) -> Intent:
+        """Return the intent of a planned launch, sent by `run`."""
+        fingerprints = sorted(map(self.fingerprint, launch.phones))
+        message, payload = launch.message, launch.payload
+        return Intent(
+            message=message.id,
+            key=self.name_launch(message.id, payload.digest, fingerprints),
+            tag=message.tag,
+            payload_digest=payload.digest,
+            definition=json.dumps(payload.definition, ensure_ascii=False),
+            recipients=tuple(fingerprints),
+            arm=launch.arm,
+            run=run,
+        )
 
 
 @dataclass(frozen=True, slots=True)

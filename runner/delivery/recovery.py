@@ -14,7 +14,7 @@ form.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -73,17 +73,15 @@ class SettleSummary:
     """The findings of settling.
 
     Attributes:
-        adopted: launches that were sent after all: the service's guid by the launch's key.
-        released: the keys of launches that were not sent, and can be sent again.
-        held: launches that a person has to resolve.
-        waiting: launches that are missing from the lists, without proof that they were not sent.
+        adopted: the number of launches that were sent after all.
+        released: the ledger's numbers of launches that were not sent, and can be sent again.
+        waiting: the number of launches that are missing from the lists, without proof that they weren't sent.
         doubt: the reason why the lists are no proof, in words.
         failure: the error that kept the service from being asked again.
     """
 
-    adopted: dict[str, str] = field(default_factory=dict)
-    released: frozenset[str] = frozenset()
-    held: tuple[Verdict, ...] = ()
+    adopted: int = 0
+    released: frozenset[int] = frozenset()
     waiting: int = 0
     doubt: str | None = None
     failure: ServiceError | None = None
@@ -94,32 +92,20 @@ class LostLaunches:
     """The findings about launches that no record has.
 
     Attributes:
-        adopted: launches sent by a run without a record.
-        held: deliveries newly held because of unexplained launches.
-        freed: deliveries that are held no more.
+        adopted: the number of launches sent by a run without a record.
         unexplained: guids of all launches that hold people of the campaign.
-        partial: the number of launches listed without all of their recipients, which may be listed later.
         foreign: guids of unexplained launches under the campaign's tags that reached nobody in its audience.
         gap: the reason why the list does not prove that nothing else was sent; None if it does.
+        has_changed_record: an earlier plan has to be made anew: people were recorded, held or freed.
+        is_surprising: a run was lost that may have sent more than is listed yet.
     """
 
-    adopted: int = 0
-    held: int = 0
-    freed: int = 0
-    unexplained: tuple[str, ...] = ()
-    partial: int = 0
-    foreign: tuple[str, ...] = ()
-    gap: str | None = None
-
-    @property
-    def has_changed_record(self) -> bool:
-        """True if an earlier plan has to be made anew."""
-        return bool(self.adopted or self.held or self.freed)
-
-    @property
-    def is_surprising(self) -> bool:
-        """True if a run was lost that may have sent more than is listed yet."""
-        return bool(self.adopted or self.held or self.partial or self.gap)
+    adopted: int
+    unexplained: tuple[str, ...]
+    foreign: tuple[str, ...]
+    gap: str | None
+    has_changed_record: bool
+    is_surprising: bool
 
 
 class _Known(NamedTuple):
@@ -152,18 +138,18 @@ class Recovery:
 
     def settle(self) -> SettleSummary:
         """Settle every launch of unknown outcome."""
-        adopted, released = dict[str, str](), set[str]()
+        adopted, released = 0, set[int]()
         # Launches missing from the latest list that is proof.
         lacked: set[int] = set()
         failure = None
         verdicts, listing = self._look()
         for look in range(_LOOKS):
-            adopted |= self._adopt(verdicts)
+            adopted += self._adopt(verdicts)
             absent = [verdict.launch for verdict in verdicts if verdict.is_absent]
             if listing.doubt is None:
                 gone = [launch for launch in absent if launch.id in lacked]
                 self._release(gone)
-                released.update(launch.key for launch in gone)
+                released.update(launch.id for launch in gone)
                 absent = [launch for launch in absent if launch.id not in lacked]
                 lacked = {launch.id for launch in absent}
             # A list without a count is read once more, for late launches: it is never proof.
@@ -176,8 +162,7 @@ class Recovery:
                 # The findings so far are on record: the caller has to get them, too.
                 failure = error
                 break
-        held = tuple(verdict for verdict in verdicts if verdict.doubtful)
-        return SettleSummary(adopted, frozenset(released), held, len(absent), listing.doubt, failure)
+        return SettleSummary(adopted, frozenset(released), len(absent), listing.doubt, failure)
 
     def judge(self) -> list[Verdict]:
         """Return the verdicts of one full list on each unsettled launch, and change nothing."""
@@ -226,7 +211,7 @@ class Recovery:
             claims = read_claims(connection, campaign.target, guids)
         return judge_launches(launches, candidates, claims, campaign.campaign_id)
 
-    def _adopt(self, verdicts: Sequence[Verdict]) -> dict[str, str]:
+    def _adopt(self, verdicts: Sequence[Verdict]) -> int:
         matches = [(verdict.launch, verdict.match.stat) for verdict in verdicts if verdict.match]
         if matches:
             with self._campaign.ledger.writing() as connection:
@@ -241,7 +226,7 @@ class Recovery:
                         for (launch, stat), at in zip(matches, started, strict=True)
                     ],
                 )
-        return {launch.key: stat.project_launch_guid for launch, stat in matches}
+        return len(matches)
 
     def _release(self, launches: Sequence[Unsettled]) -> None:
         if launches:
@@ -278,17 +263,18 @@ class Recovery:
             found += [(stat, offered.find_people(stat, reached)) for stat in elsewhere]
             self._hold(connection, found, earlier, known)
             kept = list_unexplained(connection, campaign.campaign_id)
+        adopted = len(unclaimed) - len(unexplained) + grown
         before, after = _list_held(earlier), _list_held(kept)
+        is_partial = not all(stat.is_whole for stat in unclaimed)
         return LostLaunches(
-            adopted=len(unclaimed) - len(unexplained) + grown,
-            held=len(after - before),
-            freed=len(before - after),
+            adopted=adopted,
             unexplained=tuple(one.project_launch_guid for one in kept),
-            partial=sum(not stat.is_whole for stat in unclaimed),
             foreign=tuple(
                 stat.project_launch_guid for stat, people in found[: len(unexplained)] if not people
             ),
             gap=listing.gap,
+            has_changed_record=bool(adopted or before != after),
+            is_surprising=bool(adopted or after - before or is_partial or listing.gap),
         )
 
     def adopt_unexplained(self, message: str, launches: Sequence[UnexplainedLaunch]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from runner.ledger.database import exclude_others
 from runner.ledger.model import StoredResult
@@ -12,7 +12,6 @@ from runner.ledger.people.replies import find_owners
 from runner.ledger.record.deliveries import read_definitions
 from runner.ledger.report_model import ORDER_UNKNOWN
 from runner.ledger.results.reconciled import (
-    find_held,
     find_texted,
     list_untexted,
     note_strangers,
@@ -25,10 +24,9 @@ from runner.service.model import StatRecord, Unreadable
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from runner.ledger.database import Ledger
-    from runner.ledger.results.readings import Reading
     from runner.reconcile.launches import ReconcileContext
     from runner.reconcile.replies import ReadReply
     from runner.service.model import ResultRecord
@@ -38,9 +36,6 @@ _KEPT = 64
 _KNOWN = 20_000
 """Guids of launches whose owners are held in memory."""
 _UNCERTAIN = "a result of the service does not tell whose answer it is, or which question it answers"
-
-Fate: TypeAlias = Literal["new", "held", "forgotten"]
-"""The fate of a result: the ledger lacked it, had it, or does not keep it, as its author is forgotten."""
 
 
 class Owners:
@@ -73,14 +68,21 @@ class Stored:
     Attributes:
         has_others: whether there were results of other launches.
         changed: how many were new in the ledger, or changed.
-        met: what became of them, by their launch's `project_launch_guid` and their own.
+        met: the names of those that the ledger has now, by their launch's `project_launch_guid`.
+        forgotten: likewise those that it does not keep, as their authors are forgotten.
         unreadable: those whose question or author is not certain; they are not among the others.
     """
 
     has_others: bool
     changed: int = 0
-    met: dict[str, dict[str, Fate]] = field(default_factory=dict)
+    met: dict[str, set[str]] = field(default_factory=dict)
+    forgotten: dict[str, set[str]] = field(default_factory=dict)
     unreadable: list[Unreadable] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """The number of results, less the unreadable ones."""
+        return sum(len(names) for found in (self.met, self.forgotten) for names in found.values())
 
 
 @dataclass(slots=True)
@@ -88,7 +90,6 @@ class ResultIngest:
     """Entry of the results of one campaign's launches."""
 
     context: ReconcileContext
-    reading: Reading | None = None
     owners: Owners | None = None
     _owners: Owners = field(init=False)
     _numbers: dict[str, int] = field(default_factory=dict, init=False)
@@ -103,24 +104,16 @@ class ResultIngest:
             context.ledger, context.client, context.key, context.at, self._find_members
         )
 
-    def store(
-        self,
-        records: Sequence[ResultRecord],
-        partial: Sequence[ResultRecord] = (),
-        *,
-        partly_held: Collection[int] = (),
-    ) -> Stored:
+    def store(self, records: Sequence[ResultRecord], partial: Sequence[ResultRecord] = ()) -> Stored:
         """Put those of some results that are the campaign's, each once, into the ledger.
 
         A result whose question or author is not certain is not kept, since it would be missing from one
         question or another. If it opts out, the opt-out is entered all the same; also one of the `partial`
-        results, which cannot be read as a whole. Of launches that are `partly_held`, results that the ledger
-        had are told from new ones.
+        results, which cannot be read as a whole.
         """
         self._numbers.clear()
         ours, theirs = self._pick(records), self._pick(partial)
         result = Stored(len(ours) < len(records))
-        ours = list({(one.project_launch_guid, one.result_guid): one for one in ours}.values())
         if not ours and not theirs:
             return result
         authored, lost = self._screen.place(self._read_replies(ours))
@@ -135,13 +128,18 @@ class ResultIngest:
             exclude_others(connection)
             gone = self.context.find_forgotten(connection, {one.phone for one in authored})
             kept = [row for record, row in rows if row and record.participant_phone_number not in gone]
-            held = find_held(connection, [row[:2] for row in kept if row.launch_id in partly_held])
             result.changed = store_results(connection, kept)
             known = [*(one for one in authored if one.phone not in gone), *others] if asking else []
             self._screen.enter(connection, [one for one in known if one not in strange])
         self._screen.hold((*lost, *unheard, *strange))
         result.unreadable = [_doubt(one.record) for one in lost]
-        _note_fates(result, rows, gone, held)
+        for record, row in rows:
+            if record.participant_phone_number in gone:
+                result.forgotten.setdefault(record.project_launch_guid, set()).add(record.result_guid)
+            elif row is None:
+                result.unreadable.append(_doubt(record))
+            else:
+                result.met.setdefault(record.project_launch_guid, set()).add(record.result_guid)
         return result
 
     def _pick(self, records: Sequence[ResultRecord]) -> list[ResultRecord]:
@@ -167,17 +165,14 @@ class ResultIngest:
         """Return the text sent by a result's launch, and whether it is on record or the service's word."""
         guid = record.project_launch_guid
         if guid not in self._definitions:
-            number, listed = self._numbers[guid], None
+            number = self._numbers[guid]
             with self.context.ledger.reading() as connection:
                 own = read_definitions(connection, [number]).get(number)
-                if own is None and self.reading is not None:
-                    listed = self.reading.read_definition(connection, number)
-            if own is None and listed is None:
-                stat = self._screen.read_launch(guid)
-                listed = {} if stat is None else stat.project_definition
+            stat = self._screen.read_launch(guid) if own is None else None
+            listed = {} if stat is None else stat.project_definition
             if len(self._definitions) >= _KEPT:
                 self._definitions.clear()
-            self._definitions[guid] = (listed or {}, False) if own is None else (own, True)
+            self._definitions[guid] = (listed, False) if own is None else (own, True)
         return self._definitions[guid]
 
     def _read_replies(self, records: Iterable[ResultRecord]) -> list[ReadReply]:
@@ -240,22 +235,3 @@ def leave_out_strangers(context: ReconcileContext, since: int) -> None:
 
 def _doubt(record: ResultRecord) -> Unreadable:
     return Unreadable(record.result_guid, record.project_launch_guid, 0, _UNCERTAIN)
-
-
-def _note_fates(
-    result: Stored,
-    rows: Iterable[tuple[ResultRecord, StoredResult | None]],
-    gone: Collection[str],
-    held: Collection[tuple[int, str]],
-) -> None:
-    """Note what was entered; `gone` are phones of forgotten people, `held` the results held before."""
-    for record, row in rows:
-        fate: Fate = "new"
-        if record.participant_phone_number in gone:
-            fate = "forgotten"
-        elif row is None:
-            result.unreadable.append(_doubt(record))
-            continue
-        elif row[:2] in held:
-            fate = "held"
-        result.met.setdefault(record.project_launch_guid, {})[record.result_guid] = fate

@@ -26,7 +26,7 @@ from runner.wording import hide_phones
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from runner.report.facts import AnswerReading, PooledOutline, QuestionOutline
+    from runner.report.facts import AnswerReading, PooledOutline, QuestionOutline, Tally
     from runner.report.question_model import Score
 
 
@@ -43,18 +43,18 @@ def summarise_unread(question: QuestionOutline) -> QuestionReport:
     return QuestionReport(question.tag, hide_phones(question.text), question.scale)
 
 
-def summarise_question(question: QuestionOutline, readings: Mapping[AnswerReading, int]) -> QuestionReport:
-    """Return the report of a question from its answers, without the number of those who were asked."""
+def summarise_question(question: QuestionOutline, readings: Tally, asked: int | None) -> QuestionReport:
+    """Return the report of a question from its answers, and the people who were asked, if that is known."""
     answers = sum(readings.values())
     return score_question(question, readings).replace(
+        asked=asked,
         answers=answers,
+        answer_rate=divide(answers, asked),
         distribution=() if question.scale == "text" else tuple(_distribute(question, readings, answers)),
     )
 
 
-def score_question(
-    question: QuestionOutline, readings: Mapping[AnswerReading, int], z: float = Z_95
-) -> QuestionReport:
+def score_question(question: QuestionOutline, readings: Tally, z: float = Z_95) -> QuestionReport:
     """Return the report of a question with nothing but its scores; `z` is the reach of their intervals."""
     found = ((one.number, count) for one, count in readings.items())
     numbers = add_up((number, count) for number, count in found if number is not None)
@@ -81,9 +81,7 @@ def score_question(
     )
 
 
-def _distribute(
-    question: QuestionOutline, readings: Mapping[AnswerReading, int], answers: int
-) -> Iterator[ResponseCount]:
+def _distribute(question: QuestionOutline, readings: Tally, answers: int) -> Iterator[ResponseCount]:
     """Yield the counts of a question's responses in its order, then of unknown ones, most chosen first."""
     # By text, not by place: an arm may offer the responses in another order, or fewer of them.
     places: dict[str, int] = {}

@@ -5,7 +5,7 @@ The counts merge by addition, so that parts of the results can be counted apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         RunRow,
         ServicePlan,
     )
+    from runner.report.people_model import PeopleReport
     from runner.report.question_model import Scale
 
 
@@ -171,27 +172,8 @@ class AnswerReading:
     concludes: bool = False
 
 
-Paths = Mapping[tuple[str, str], int]
-"""Participants by arm and path. A path has a character for each question of the message, in its order: `-`
-not answered, `a` answered, `c` answered in a way that ends the survey. Of several answers of one participant
-to one question the latest counts, here and everywhere."""
-
-
-@dataclass(frozen=True, slots=True)
-class ContactTally:
-    """The recipients of one message's accepted launches, by what the service says of their sessions.
-
-    Attributes:
-        sent: all of them.
-        listed: those whose session it lists.
-        opted_out: those who opted out by a reply, or whose session an opt-out ended.
-        texted: those whose text has left the service, by arm.
-    """
-
-    sent: int = 0
-    listed: int = 0
-    opted_out: int = 0
-    texted: Mapping[str, int] = field(default_factory=dict)
+Tally = Mapping[AnswerReading, int]
+"""People by the reading of their latest answer to a question, here and everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,35 +181,38 @@ class MessageTally:
     """The answers to one message, and its recipients.
 
     Attributes:
+        sent: recipients of accepted launches.
+        listed: those of them whose session the service lists.
+        texted: those of them whose text has left the service.
+        answered: participants with at least one result.
+        completed: participants who answered the last question, or ended the survey early.
+        opted_out: people who opted out by a reply, or whose session an opt-out ended.
         results: all of them, with earlier answers of the same participant.
-        refusals: those of them that are no answers: they opt out, or answer nothing.
         non_answers: those that answer nothing.
-        paths: participants by arm and path.
-        questions: participants by the reading of their answer, by tag, in the campaign's order.
         unknown: answers to questions that the campaign does not have, by tag.
+        questions: by tag, in the campaign's order.
+        asked: people who were asked each question, by tag.
         median_first_s: seconds from the start of the launch to a participant's first answer, the median.
         days: answers by day in the campaign's time zone.
-        contacts: its recipients.
     """
 
+    sent: int = 0
+    listed: int = 0
+    texted: int = 0
+    answered: int = 0
+    completed: int = 0
+    opted_out: int = 0
     results: int = 0
-    refusals: int = 0
     non_answers: int = 0
-    paths: Paths = field(default_factory=dict)
-    questions: Mapping[str, Mapping[AnswerReading, int]] = field(default_factory=dict)
     unknown: Mapping[str, int] = field(default_factory=dict)
+    questions: Mapping[str, Tally] = field(default_factory=dict)
+    asked: Mapping[str, int] = field(default_factory=dict)
     median_first_s: Fraction | None = None
     days: Mapping[date, int] = field(default_factory=dict)
-    contacts: ContactTally = ContactTally()
-
-    @property
-    def participants(self) -> int:
-        """Participants with at least one result."""
-        return sum(self.paths.values())
 
 
-Readings = Mapping[int, Mapping[AnswerReading, int]]
-"""People by the reading of their latest answer, by the question's number in `CampaignOutline.questions`."""
+Readings = Mapping[int, Tally]
+"""Of questions by their number in `CampaignOutline.questions`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,39 +230,6 @@ class GroupTally:
     answered: int = 0
     completed: int | None = 0
     readings: Readings = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class PeopleTally:
-    """Everybody who was sent something, or may have been: each once, over all messages.
-
-    Attributes:
-        sent: people of accepted launches.
-        unresolved: people only of launches whose outcome is not known.
-        queued: people of `sent` whose texts all wait.
-        blocked: people of `sent` whom an earlier opt-out kept from every text.
-        withdrawn: people of `sent` whose texts all waited until the service ended their sessions.
-        uncertain: people of `sent` of whom it is not known whether a text has left the service.
-        texted: the others of `sent`.
-        answered: people with at least one answer.
-        completed: people who reached the end of a survey.
-        opted_out: people who opted out after a text of the campaign.
-        open: people with a session in a survey that has not ended.
-        dispositions: people of surveys by the names of `Dispositions`.
-    """
-
-    sent: int = 0
-    unresolved: int = 0
-    queued: int = 0
-    blocked: int = 0
-    withdrawn: int = 0
-    uncertain: int = 0
-    texted: int = 0
-    answered: int = 0
-    completed: int = 0
-    opted_out: int = 0
-    open: int = 0
-    dispositions: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,16 +285,18 @@ class CampaignTally:
 
     Attributes:
         messages: by id.
+        people: over all messages, without rates.
         strays: results of unknown messages.
-        people: over all messages.
-        questions: those that several messages ask, by their number in `CampaignFacts.questions`.
+        questions: those that several messages ask, by their number in `CampaignOutline.questions`.
         groups: by column of the audience, and its value.
         arms: None without an experiment.
+        readings: by the numbers that the engine's tables have for them.
     """
 
-    messages: Mapping[str, MessageTally] = field(default_factory=dict)
+    messages: Mapping[str, MessageTally]
+    people: PeopleReport
     strays: int = 0
-    people: PeopleTally = PeopleTally()
     questions: Mapping[int, PooledTally] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, GroupTally]] = field(default_factory=dict)
     arms: ArmTally | None = None
+    readings: Sequence[AnswerReading] = ()

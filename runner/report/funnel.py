@@ -1,4 +1,4 @@
-"""The survey's funnel, derived from who answered, and the survey field's response rates.
+"""The survey field's outcome rates, from people by outcome.
 
 Source: The American Association for Public Opinion Research, "Standard Definitions: Final Dispositions of
 Case Codes and Outcome Rates for Surveys", 10th edition, 2023; its letters are I, P, R, NC, O, UH and UO. The
@@ -24,7 +24,6 @@ So nobody is known to be ineligible, and e is 1 as soon as anybody is known to b
 
 from __future__ import annotations
 
-from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -32,55 +31,7 @@ from runner.report.people_model import OutcomeRates
 from runner.report.scores import divide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from runner.report.facts import MessageOutline, Paths, WayOutline
     from runner.report.people_model import Dispositions
-
-
-def follow_questions(
-    outline: MessageOutline, paths: Paths, reached: Mapping[str, int]
-) -> dict[str, tuple[int, int]]:
-    """Return the participants who were asked each question, and those of them who answered, by its tag.
-
-    The first question reaches all who were texted (`reached`, by its tag); each further one, those who
-    answered the one before without ending the survey. A participant who answered counts as asked, so no rate
-    exceeds 1.
-    """
-    asked, answered, firsts = Counter[str](), Counter[str](), Counter[str]()
-    for arm, path, count in _list_paths(outline, paths):
-        for place, (question, step) in enumerate(zip(_find_way(outline, arm).questions, path, strict=True)):
-            has_answered = step != "-"
-            answered[question.tag] += has_answered * count
-            if not place:
-                firsts[question.tag] += has_answered * count
-            elif has_answered or path[place - 1] == "a":
-                asked[question.tag] += count
-    return {
-        tag: (asked[tag] + max(reached.get(tag, 0), firsts[tag]), answered[tag])
-        for tag in (question.tag for question in outline.questions)
-    }
-
-
-def count_completed(outline: MessageOutline, paths: Paths) -> int:
-    """Return the participants who reached the end: answered the last question, or ended the survey early."""
-    return sum(
-        count for _, path, count in _list_paths(outline, paths) if path[-1:] not in ("", "-") or "c" in path
-    )
-
-
-def _list_paths(outline: MessageOutline, paths: Paths) -> Iterator[tuple[str, str, int]]:
-    """Yield arms and paths with their participants: of a path only the questions of its way, in its order."""
-    places = {question.tag: place for place, question in enumerate(outline.questions)}
-    for (arm, path), count in paths.items():
-        way = _find_way(outline, arm)
-        yield arm, "".join(path[places[question.tag]] for question in way.questions), count
-
-
-def _find_way(outline: MessageOutline, arm: str) -> WayOutline:
-    """Return the way of an arm; for an arm that no longer exists, the first one."""
-    ways = outline.all_ways
-    return next((way for way in ways if way.arm == arm), ways[0])
 
 
 def outcome_rates(dispositions: Dispositions, eligibility: Fraction | None) -> OutcomeRates:

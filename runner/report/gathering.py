@@ -32,7 +32,7 @@ from runner.text.template import TextCompiler
 from runner.timing.zone import load_zone
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from runner.campaign.model import Analysis, Campaign, Message, Question
     from runner.ledger.report_model import OptOutReply
@@ -179,29 +179,27 @@ class Refusals:
     """The results of a campaign that opt out, and so are no answers.
 
     Attributes:
-        results: the ledger's number of the launch and `result_guid` of each.
-        people: by message id and pseudonym, whether the reply is an opt-out on record.
+        results: by the ledger's number of the launch and `result_guid`, whether it is an opt-out on record.
         refusing: the people who opted out by reply and answered nothing, by message id.
     """
 
-    results: Collection[tuple[int, str]]
-    people: Mapping[tuple[str, str], bool]
+    results: Mapping[tuple[int, str], bool]
     refusing: Counter[str]
 
 
 def read_refusals(connection: LedgerConnection, campaign_id: int, message_ids: Mapping[str, str]) -> Refusals:
     """Return a campaign's results that opt out; `message_ids` maps former ids of messages to present ones."""
-    refused: set[tuple[int, str]] = set()
-    people: dict[tuple[str, str], bool] = {}
+    refused: dict[tuple[int, str], bool] = {}
+    refusing: set[tuple[str, str]] = set()
     answering: set[tuple[str, str]] = set()
     for reply in iterate_opt_out_replies(connection, campaign_id):
         person = message_ids.get(reply.message, reply.message), reply.participant
         if _opts_out(reply):
-            people[person] = people.get(person, False) or reply.state == "confirmed"
-            refused.add((reply.launch_id, reply.result_guid))
+            refused[reply.launch_id, reply.result_guid] = reply.state == "confirmed"
+            refusing.add(person)
         else:
             answering.add(person)
-    return Refusals(refused, people, Counter(message for message, _ in people.keys() - answering))
+    return Refusals(refused, Counter(message for message, _ in refusing - answering))
 
 
 def _opts_out(reply: OptOutReply) -> bool:

@@ -207,7 +207,7 @@ class QuestionReport(Part, frozen=True):
 
 
 class QuotedComment(Part, frozen=True):
-    """What one person wrote in answer to a question, with what tells who they are masked.
+    """What one person wrote in answer to a question; names, phones and e-mail addresses are masked.
 
     Attributes:
         question: the question's tag.

@@ -27,7 +27,7 @@ from runner.ledger.results import contacts, sendings
 from runner.ledger.results.result_feed import find_mark, iterate_feed, read_version
 from runner.report.columns.answer_files import AnswerFiles, LowScores
 from runner.report.columns.counting import count_campaign
-from runner.report.columns.dataset import ResultColumns, find_copy, load_members, load_refusing
+from runner.report.columns.dataset import ResultColumns, find_copy, load_members
 from runner.report.columns.file_columns import FileContent
 from runner.report.columns.kept_answers import CELL_SEPARATOR, KeptAnswers
 from runner.report.gathering import gather_facts, outline_campaign, read_refusals
@@ -61,8 +61,8 @@ class ReportOptions:
 
     `columns` of the audience break the turnout down, into groups of at least `least` recipients. With
     `include_pii`, files of answers contain phones, and people's own words as they are; with `comments`,
-    reports and files have these with what tells who people are masked. `formats` of files of answers are
-    written to `folder`.
+    reports and files have these with names, phones and e-mail addresses masked. `formats` of files of
+    answers are written to `folder`.
     """
 
     columns: tuple[str, ...] = ()
@@ -116,20 +116,19 @@ class CampaignReporter:
                 may_call = self._read_barred(connection)
                 gone, is_changed = self._compare_audience(connection)
             wants_answers = bool(self._files or self._has_comments)
-            kept = KeptAnswers(engine, self._outline) if wants_answers else None
-            problem = self._load_members(engine, may_call, gone) if kept or self._columns else None
+            needs_members = wants_answers or self._columns
+            problem = self._load_members(engine, may_call, gone) if needs_members else None
             tally = count_campaign(
                 engine,
                 self._outline,
                 self._campaign.message_ids,
                 [column.name for column in self._columns],
                 as_of=find_as_of(facts),
-                keep_answers=None if kept is None else kept.keep,
             )
             report = summarise(facts, tally, least=self._options.least)
-            if kept is None:
+            if not wants_answers:
                 return report
-            comments = self._finish(engine, kept, problem)
+            comments = self._finish(engine, KeptAnswers(engine, self._outline, tally.readings), problem)
             return report.replace(
                 comments=None if comments is None else comments.replace(is_audience_changed=is_changed)
             )
@@ -140,17 +139,15 @@ class CampaignReporter:
         """Return the ledger's data on the campaign, and update the engine's tables of results and people."""
         # A campaign that was never sent has no rows in the ledger.
         campaign, campaign_id = self._campaign, self._campaign_id or 0
-        refusals = read_refusals(connection, campaign_id, campaign.message_ids)
         copy.refresh(
             engine,
             read_version(connection),
             lambda since: iterate_feed(connection, campaign_id, since),
             lambda revision: find_mark(connection, revision),
-            refusals.results,
+            read_refusals(connection, campaign_id, campaign.message_ids).results,
             contacts.read_contact_mark(connection, campaign_id),
             lambda: contacts.iterate_contacts(connection, campaign_id),
         )
-        load_refusing(engine, ((*person, str(int(is_known))) for person, is_known in refusals.people.items()))
         return gather_facts(connection, campaign, self._target.name, self._outline, campaign_id)
 
     def _read_barred(self, connection: LedgerConnection) -> Callable[[str], bool]:

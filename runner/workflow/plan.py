@@ -218,21 +218,19 @@ class _Planning:
     def plan(self) -> ProjectPlan:
         """Plan campaigns in this process, or on a cluster."""
         workspace, wishes, failures = self.workspace, self.wishes, self.failures
-        # Workers look people up in the ledger that all share.
-        opening = workspace.open_ledger_for_reading if self.settings is None else workspace.open_ledger
-        with opening() as opened, ExitStack() as stack:
+        with workspace.open_ledger_for_reading() as opened, ExitStack() as stack:
             reader = PlanContextReader(workspace, opened, self.moment)
             planned = plan_campaigns(
                 workspace,
                 self.scope,
                 self.options,
-                partial(workspace.read_record, opened, counts_only=self.settings is not None),
+                partial(workspace.read_record, opened),
                 reader,
                 failures,
-                begin=self._find_planning(stack, opened, reader),
+                begin=self._find_planning(stack, reader),
                 names=RecordNames(workspace, opened),
             )
-            changed = list_changed(opened, workspace.key, planned) if self.settings is None else ()
+            changed = list_changed(opened, workspace.key, planned)
             warn_of_known_tags(workspace, opened, planned)
             workspace.say_risks(opened, quiet=self.scope.quiet)
         document = describe_plans(planned, now=format_moment(self.moment))
@@ -251,9 +249,7 @@ class _Planning:
             _manifest=manifest,
         )
 
-    def _find_planning(
-        self, stack: ExitStack, ledger: Ledger, reader: PlanContextReader
-    ) -> BeginPlanning | None:
+    def _find_planning(self, stack: ExitStack, reader: PlanContextReader) -> BeginPlanning | None:
         """Return the beginning of planning on a cluster; None to plan in this process."""
         if self.settings is None:
             return None
@@ -261,14 +257,7 @@ class _Planning:
         from runner.workflow.plans.cluster_planning import ClusterPlanning
 
         cluster, folder = stack.enter_context(open_chosen_cluster(self.settings, self.workspace))
-        return ClusterPlanning(
-            self.workspace,
-            ledger,
-            reader,
-            cluster,
-            folder,
-            keeps_launches=False,
-        ).begin
+        return ClusterPlanning(self.workspace, reader, cluster, folder, keeps_launches=False).begin
 
     def _save(self, planned: Sequence[PlanResult], document: PlanDocument, manifest: str) -> None:
         """Save the plans if requested."""
@@ -307,7 +296,7 @@ def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Seq
 
     This takes one cheap request for each tag of campaigns with an empty record.
     """
-    new = [item for item in planned if item.record.is_empty() and item.plan.recipients_to_send]
+    new = [item for item in planned if item.record.known.is_empty() and item.plan.recipients_to_send]
     is_unasked = workspace.target.base_url is not None and workspace.target.credentials is None
     if not new or not workspace.may_know_launches or is_unasked:
         return

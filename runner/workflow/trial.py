@@ -71,7 +71,7 @@ def _send_to(workspace: Workspace, launches: Iterable[PlannedLaunch], own: str) 
 
 def _as_if_new(record: Record) -> Record:
     """Return a record without deliveries, so that delivered messages are sampled, too."""
-    return replace(record, deliveries=RecordedDeliveries({}, {}))
+    return replace(record, known=RecordedDeliveries({}, {}))
 
 
 def _refuse_opted_out(planned: Iterable[PlanResult], phone: str) -> None:

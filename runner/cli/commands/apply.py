@@ -30,12 +30,7 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner apply\n  runner apply campaigns/customer-pulse.yaml --limit 50\n"
-    "  runner apply --auto-approve --quiet\n"
-    "  runner plan --out plan.json && runner apply --plan plan.json",
-)
+@click.command(cls=Command)
 @target_scope
 @format_option("human", "json")
 @special_option(
@@ -48,7 +43,6 @@ if TYPE_CHECKING:
     "--plan",
     "plan_file",
     type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
     help="Send exactly this saved plan, or nothing if one of its campaigns has changed since.",
 )
 @special_option(
@@ -72,7 +66,7 @@ if TYPE_CHECKING:
     metavar="PHONE",
     help="Send texts rendered for the first recipients to PHONE only, and record nothing.",
 )
-def command(
+def apply(
     scope: Scope, format_: str, plan_file: str | None, auto_approve: bool, test_to: str | None, **wishes: Any
 ) -> int:
     """Send the planned texts, each exactly once, and write the lockfiles.
@@ -86,6 +80,12 @@ def command(
 
     Nothing is sent if the replies on the target have not been read for longer than
     `policy.read_replies_within`, because somebody may have opted out: `runner reconcile` reads them.
+
+    Examples:
+        runner apply
+        runner apply campaigns/customer-pulse.yaml --limit 50
+        runner apply --auto-approve --quiet
+        runner plan --out plan.json && runner apply --plan plan.json
     """
     if wishes["settle_only"] and (plan_file or test_to is not None):
         raise UsageError("--settle-only sends nothing: --plan and --test-to don't go with it")

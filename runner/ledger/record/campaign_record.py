@@ -8,10 +8,8 @@ Lockfiles are written from the ledger, which is filled from all record files bef
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
-from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sqlalchemy import and_, delete, exists, func, or_, select, update
@@ -52,14 +50,12 @@ from runner.ledger.tables import (
     deliveries,
     dismissed_launches,
     former_names,
-    label_message,
     launches,
-    select_held,
 )
 from runner.ledger.target_key import enter_key
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from sqlalchemy import ColumnElement, Connection, Row
@@ -68,9 +64,6 @@ if TYPE_CHECKING:
     from runner.ledger.files.lockfile import Lockfile
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import Reservation
-
-
-_GROUP = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,37 +97,17 @@ class Identity:
         return (self.name, *(name for name in self.renamed_from if name != self.name))
 
 
-class RecordSummary(NamedTuple):
-    """The numbers of a campaign's certain and possible recipients by message id, and the digest of all."""
-
-    counts: Mapping[str, tuple[int, int]]
-    digest: str
-
-
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The recorded deliveries of a campaign; only counted where they may be too large for memory.
-
-    `campaign_id` is None if the ledger lacks the campaign.
-    """
+    """The recorded deliveries of a campaign; `campaign_id` is None if the ledger lacks it."""
 
     campaign_id: int | None
-    deliveries: RecordedDeliveries | RecordSummary
-
-    @property
-    def known(self) -> RecordedDeliveries:
-        """All deliveries."""
-        if isinstance(self.deliveries, RecordedDeliveries):
-            return self.deliveries
-        raise ValueError("of this record only the counts were read")
+    known: RecordedDeliveries
 
     @property
     def digest(self) -> str:
         """The digest of the people who got each message, or may have: machines may differ in which it is."""
-        known = self.deliveries
-        if isinstance(known, RecordSummary):
-            return known.digest
-        nobody = set[str]()
+        known, nobody = self.known, set[str]()
         return digest_people(
             (message, person)
             for message in sorted(known.messages)
@@ -147,62 +120,25 @@ class Record:
             raise ValueError("this record was only read")
         return self.campaign_id
 
-    def count_texted(self) -> Mapping[str, tuple[int, int]]:
-        """Return the numbers of people who got each message, and who may have, by message id."""
-        known = self.deliveries
-        return known.counts if isinstance(known, RecordSummary) else known.count_texted()
-
-    def is_empty(self) -> bool:
-        """Return whether nobody is recorded as texted."""
-        return not self.count_texted()
-
     def is_unclear(self) -> bool:
         """Return whether there are deliveries that may or may not have been made."""
-        return any(unresolved for _, unresolved in self.count_texted().values())
+        return any(unresolved for _, unresolved in self.known.count_texted().values())
 
 
-def summarize_deliveries(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
-) -> RecordSummary:
-    """Return the counts and the digest of a campaign's deliveries, in constant memory."""
-    sent, unresolved = Counter[str](), Counter[str]()
-    query = (
-        select_held(
-            label_message(message_ids, deliveries.c.message), deliveries.c.fingerprint, launches.c.state
-        )
-        .where(deliveries.c.campaign_id == campaign_id)
-        .order_by("current_id", deliveries.c.fingerprint)
-        .execution_options(yield_per=_GROUP)
-    )
-
-    def iterate_people() -> Iterator[tuple[str, str]]:
-        # A person recorded under two ids of one message counts once.
-        for (message, person), rows in groupby(connection.execute(query), lambda row: (row[0], row[1])):
-            shelf = sent if any(row.state == "sent" for row in rows) else unresolved
-            shelf[message] += 1
-            yield message, person
-
-    digest = digest_people(iterate_people())
-    return RecordSummary({name: (sent[name], unresolved[name]) for name in sent | unresolved}, digest)
-
-
-def read_record(
-    ledger: Ledger, identity: Identity, reserved: Collection[Reservation] = (), *, counts_only: bool = False
-) -> Record:
+def read_record(ledger: Ledger, identity: Identity, reserved: Collection[Reservation] = ()) -> Record:
     """Return the record of a campaign, and write nothing.
 
     `reserved` has launches of other machines, which count as unresolved.
     """
-    known: RecordedDeliveries | RecordSummary = RecordedDeliveries({}, {})
+    known = RecordedDeliveries({}, {})
     with ledger.reading() as connection:
         row = find_record(connection, identity.target, identity.names)
         campaign_id = None if row is None else row.id
         if campaign_id is not None:
             require_current_ids(connection, campaign_id, identity.message_ids)
-            read = summarize_deliveries if counts_only else read_known
-            known = read(connection, campaign_id, identity.message_ids)
+            known = read_known(connection, campaign_id, identity.message_ids)
         reserved = list_unknown(connection, reserved)
-    if reserved and isinstance(known, RecordedDeliveries):
+    if reserved:
         add_reserved(known, reserved, identity.message_ids)
     return Record(campaign_id, known)
 
@@ -229,7 +165,6 @@ def enter_record(
     identity: Identity,
     reserved: Collection[Reservation] = (),
     *,
-    counts_only: bool = False,
     reopens_rejected: bool = False,
 ) -> Record:
     """Return the record of a campaign, entered under its current names if it is new or renamed.
@@ -241,15 +176,14 @@ def enter_record(
         campaign_id = _enter(connection, ledger, identity, reserved)
         if reopens_rejected:
             reopen_rejected(connection, campaign_id)
-        read = summarize_deliveries if counts_only else read_known
-        known = read(connection, campaign_id)
+        known = read_known(connection, campaign_id)
     return Record(campaign_id, known)
 
 
-def enter_identity(ledger: Ledger, identity: Identity) -> int:
+def enter_identity(ledger: Ledger, identity: Identity, reserved: Collection[Reservation] = ()) -> int:
     """Enter a campaign as `enter_record` does, and return the ledger's number of it."""
     with ledger.writing() as connection:
-        return _enter(connection, ledger, identity, ())
+        return _enter(connection, ledger, identity, reserved)
 
 
 def _enter(

@@ -28,36 +28,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.report.columns.engine import Engine
-    from runner.report.columns.question_columns import Asked
-    from runner.report.facts import (
-        AnswerReading,
-        CampaignOutline,
-        MessageOutline,
-        PooledOutline,
-        QuestionOutline,
-    )
+    from runner.report.facts import AnswerReading, CampaignOutline, PooledOutline, QuestionOutline
 
 CELL_SEPARATOR = "\x1f"
 """Stands between all that the audience says of a person, in the column `cells` of the table `members`."""
-# Of several answers of one microsecond, that with the largest guid counts; of two messages' answers of one
-# microsecond, or without a known time, the later message's.
-_BEGIN = """
-CREATE OR REPLACE TEMP TABLE told (message INTEGER, person UUID, arm VARCHAR, tag VARCHAR, question INTEGER,
-  text VARCHAR, display_order INTEGER, refuses BOOLEAN, us BIGINT, rank HUGEINT, guid VARCHAR, answer VARCHAR,
-  code INTEGER, label VARCHAR, value DOUBLE, words VARCHAR);
+_KEEP = """
+CREATE OR REPLACE TEMP TABLE told AS
+SELECT message, person, arm, question_tag AS tag, r.question, text, question_display_order AS display_order,
+  refuses, created_us AS us, rank, result_guid AS guid,
+  if(label IS NULL AND value IS NULL, NULL, answer) AS answer, code, label, value,
+  CASE WHEN label IS NULL AND value IS NULL AND NOT coalesce(concludes, false) THEN response END AS words
+FROM read_replies r LEFT JOIN labels ON labels.question = r.question AND labels.reading = r.reading;
 CREATE OR REPLACE TEMP VIEW kept AS FROM told WHERE question IS NOT NULL AND NOT refuses
 QUALIFY row_number() OVER (PARTITION BY person, message, question ORDER BY rank DESC) = 1;
-CREATE OR REPLACE TEMP VIEW latest AS FROM kept
-QUALIFY row_number() OVER (PARTITION BY person, question ORDER BY us DESC, message DESC) = 1;
+CREATE OR REPLACE TEMP VIEW latest AS FROM told WHERE question IS NOT NULL AND NOT refuses
+QUALIFY row_number() OVER (PARTITION BY person, question ORDER BY rank DESC) = 1;
 """
-_KEEP = """
-INSERT INTO told
-SELECT ?::INTEGER, person, arm, question_tag, numbers.question, numbers.text, question_display_order, refuses,
-  created_us, rank, result_guid, if(label IS NULL AND value IS NULL, NULL, answer), code, label, value,
-  CASE WHEN label IS NULL AND value IS NULL AND NOT coalesce(concludes, false) THEN response END
-FROM read_replies r LEFT JOIN numbers ON numbers.place = r.place
-LEFT JOIN labels ON labels.place = r.place AND labels.reading = r.reading
-"""
+_LABELS = {
+    "question": "INTEGER",
+    "reading": "INTEGER",
+    "code": "INTEGER",
+    "label": "VARCHAR",
+    "value": "DOUBLE",
+    "concludes": "BOOLEAN",
+}
 # Names of people who have left the audience are not known, so their words stay away.
 _WORDS = """
 SELECT DISTINCT told.person, words, cells FROM told JOIN members m ON m.person = told.person
@@ -110,39 +104,22 @@ class KeptQuestion:
 
 
 class KeptAnswers:
-    """A collector of each message's replies, while the engine counts them."""
+    """All replies that the engine has read, with their labels."""
 
-    def __init__(self, engine: Engine, outline: CampaignOutline) -> None:
-        """Start without answers."""
+    def __init__(self, engine: Engine, outline: CampaignOutline, readings: Sequence[AnswerReading]) -> None:
+        """Make the tables, from the numbers of the readings."""
         self._engine, self._outline = engine, outline
         self.questions = tuple(
             KeptQuestion(one.question, _list_labels(one, outline)) for one in outline.questions
         )
         self.messages = [one.id for one in outline.messages]
-        engine.run(_BEGIN)
-
-    def keep(self, outline: MessageOutline, asked: Asked, readings: Sequence[AnswerReading]) -> None:
-        """Keep the answers to a message that the engine has counted, by the numbers of their readings."""
-        numbers = [
-            number
-            for one in asked.questions
-            for number, pooled in enumerate(self._outline.questions)
-            if outline.id in pooled.messages
-            and (pooled.question.tag, pooled.question.scale) == (one.tag, one.scale)
-        ]
-        placed = [
-            (place, number, one.text)
-            for place, (number, one) in enumerate(zip(numbers, asked.questions, strict=True))
-        ]
         labels = [
-            (place, *row)
-            for place, number in enumerate(numbers)
-            for row in _describe_readings(self.questions[number], readings)
+            (question, *row)
+            for question, one in enumerate(self.questions)
+            for row in _describe_readings(one, readings)
         ]
-        kinds = {"place": "INTEGER", "reading": "INTEGER", "code": "INTEGER", "label": "VARCHAR"}
-        self._engine.fill("numbers", {"place": "INTEGER", "question": "INTEGER", "text": "VARCHAR"}, placed)
-        self._engine.fill("labels", {**kinds, "value": "DOUBLE", "concludes": "BOOLEAN"}, labels)
-        self._engine.run(_KEEP, [self.messages.index(outline.id)])
+        engine.fill("labels", _LABELS, labels)
+        engine.run(_KEEP)
 
     def mask(self) -> None:
         """Mask all words, once every message was kept."""

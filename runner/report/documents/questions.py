@@ -1,4 +1,4 @@
-"""Questions as blocks: one chart each, with its figures on it."""
+"""Questions as blocks: one chart each, with its figures on it, and comments that people wrote to them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.report.documents.wording import (
     FEW_ANSWERS,
+    NOT_DEFINED,
     is_freeform,
     name_score,
     write_certainty,
@@ -15,19 +16,39 @@ from runner.report.documents.wording import (
     write_score,
     write_score_basis,
 )
-from runner.view.blocks import BAR, Bar, Beside, Column, Section, Sentence, Stack, StackPart, TableBlock
+from runner.view.blocks import (
+    BAR,
+    Bar,
+    Beside,
+    Column,
+    Items,
+    ListItem,
+    Section,
+    Sentence,
+    Stack,
+    StackPart,
+    TableBlock,
+)
 from runner.wording import count_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.report.model import CampaignReport
-    from runner.report.question_model import QuestionReport, ResponseCount, Score
+    from runner.report.question_model import (
+        CommentsReport,
+        QuestionReport,
+        QuotedComment,
+        ResponseCount,
+        Score,
+    )
     from runner.view.blocks import Block, Cell, Tone
 
 
 MOST_QUESTIONS = 12
 """Questions that stand open on the page; with more of them each stands with its message, below a fold."""
+_MOST_COMMENTS = 20
+"""Comments on a question that stand open; the rest are folded."""
 _TONES: tuple[Tone, ...] = ("bad", "poor", "middle", "fair", "good")
 _PROMOTING: dict[str, Tone] = {
     str(number): "bad" if number <= 6 else "middle" if number <= 8 else "good"  # noqa: PLR2004  # Reichheld 2003
@@ -146,8 +167,62 @@ def _choose_tones(question: QuestionReport) -> list[Tone]:
 def write_basis(question: QuestionReport) -> str:
     """Return how many answered, and what is not known of it."""
     if question.answers is None:
-        return "How many answered is not known: not all answers were read yet."
+        return "It is not known how many answered: not all answers have been read yet."
     if not question.answers:
         return "No answers yet."
     words = " in people’s own words" if is_freeform(question) else ""
     return f"{count_words(question.answers, 'answer')}{words}"
+
+
+def show_comments(report: CampaignReport) -> Iterator[Block]:
+    """Yield what people wrote to each question, the newest first, if it was asked for."""
+    found = report.comments
+    if found is None:
+        return
+    by_question: dict[str, list[QuotedComment]] = {}
+    for one in found.newest:
+        by_question.setdefault(one.question, []).append(one)
+    questions = {one.question.tag: one.question for one in report.questions}
+    blocks: list[Block] = [Sentence(_write_summary(found), "quiet")]
+    for tag, comments in by_question.items():
+        shown = [_list(one, has_scores=_have_scores(found)) for one in comments]
+        question = questions.get(tag)
+        listed: list[Block] = [Items(shown[:_MOST_COMMENTS])]
+        if question is not None and is_quoted(report, question):
+            listed.insert(0, Sentence(write_basis(question), "quiet"))
+        if shown[_MOST_COMMENTS:]:
+            listed.append(Section("Older ones", [Items(shown[_MOST_COMMENTS:])], is_folded=True))
+        blocks.append(Section(tag if question is None else question.text, listed))
+    yield Section("In people’s own words", blocks)
+
+
+def is_quoted(report: CampaignReport, question: QuestionReport) -> bool:
+    """Return whether all that there is to show of a question is what people wrote, and that is shown."""
+    quoted = () if report.comments is None else report.comments.newest
+    return is_freeform(question) and any(one.question == question.tag for one in quoted)
+
+
+def _write_summary(found: CommentsReport) -> str:
+    if found.problem is not None:
+        return f"{count_words(found.total, 'comment')} cannot be masked, so none are shown: {found.problem}."
+    if not found.total and not found.left_out:
+        return "Nobody wrote anything."
+    order = "The newest first, each with the person’s score" if _have_scores(found) else "The newest first"
+    words = f"{order}. Email addresses, phone numbers and people’s own names are masked."
+    if found.is_audience_changed:
+        words += " The list of people has changed since: names that are no longer on it are not masked."
+    if more := found.total - len(found.newest):
+        words += f" {count_words(more, 'older one is', 'older ones are')} only in the files of answers."
+    if found.left_out:
+        comments = count_words(found.left_out, "comment")
+        words += f" Left out: {comments} of people who are no longer on the list."
+    return words
+
+
+def _have_scores(found: CommentsReport) -> bool:
+    return any(one.score is not None for one in found.newest)
+
+
+def _list(comment: QuotedComment, *, has_scores: bool) -> ListItem:
+    score = NOT_DEFINED if comment.score is None else f"{float(comment.score):g}"
+    return ListItem(comment.words, term=score if has_scores else "")

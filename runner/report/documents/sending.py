@@ -80,7 +80,6 @@ def _list_facts(report: CampaignReport) -> Iterator[str]:
     """Yield who was texted and who was not, and what is known of it only in part."""
     people = report.people
     yield f"Sent through {report.target}, as campaign {report.campaign}."
-    yield f"Times are those of {report.time_zone}."
     texted = (
         "; how many were texted is not known" if people.texted is None else f": {people.texted:,} were texted"
     )

@@ -110,11 +110,10 @@ class ApplySession:
             is_embedded=self.workspace.target.base_url is None,
         )
 
-    def enter_settled(self, campaign: Campaign, *, counts_only: bool = False) -> Record:
+    def enter_settled(self, campaign: Campaign) -> Record:
         """Lock a campaign, import its record, and settle unresolved launches of earlier runs.
 
-        Rejected ones are among them, once: an answer is no proof. `counts_only` reads only the numbers of
-        people texted.
+        Rejected ones are among them, once: an answer is no proof.
 
         Raises:
             RunLockedError: another run holds the lock.
@@ -122,26 +121,22 @@ class ApplySession:
             InterruptedRunError: the run was stopped while settling.
         """
         self._lock(campaign)
-        record = self.enter(campaign, counts_only=counts_only, reopens_rejected=True)
+        record = self.enter(campaign, reopens_rejected=True)
         if self.is_idle or not record.is_unclear():
             return record
         found = self.settle(campaign)
-        self._note_adopted(campaign, len(found.adopted))
+        self._note_adopted(campaign, found.adopted)
         if found.failure is not None:
             raise found.failure
         if self.stop.is_set():
             raise interrupt_run()
-        return self.enter(campaign, counts_only=counts_only)
+        return self.enter(campaign)
 
-    def enter(
-        self, campaign: Campaign, *, counts_only: bool = False, reopens_rejected: bool = False
-    ) -> Record:
+    def enter(self, campaign: Campaign, *, reopens_rejected: bool = False) -> Record:
         """Enter a held campaign's record, and return it, as `campaign_record.enter_record` does."""
         identity, state = self.workspace.identify_safely(campaign), self.workspace.state
         reserved = state.list_reservations(identity.names) if state is not None and state.is_held else []
-        record = enter_record(
-            self.ledger, identity, reserved, counts_only=counts_only, reopens_rejected=reopens_rejected
-        )
+        record = enter_record(self.ledger, identity, reserved, reopens_rejected=reopens_rejected)
         self._entered[campaign.name] = record.require_entered()
         return record
 
@@ -152,15 +147,14 @@ class ApplySession:
     def judge(self, campaign: Campaign) -> list[Verdict]:
         """Lock a campaign, and compare its unresolved launches with the service's list."""
         self._lock(campaign)
-        record = self.enter(campaign)
-        return self.recover(campaign).judge() if record.is_unclear() else []
+        return self.recover(campaign).judge() if self.enter(campaign).is_unclear() else []
 
     def settle(self, campaign: Campaign) -> SettleSummary:
         """Settle a held campaign's unresolved launches."""
         with stop_on_interrupt(self.stop):
             found = self.recover(campaign).settle()
         if found.adopted and not self.scope.quiet:
-            launches = count_words(len(found.adopted), "launch", "launches")
+            launches = count_words(found.adopted, "launch", "launches")
             note(f"{campaign.name}: {launches} of unknown outcome had been sent; recorded.")
         if found.doubt is not None and found.waiting:
             warn(f"{campaign.name}: {found.doubt}: what it lacks is not proven unsent, and stays unresolved")
@@ -178,35 +172,35 @@ class ApplySession:
             InterruptedRunError: the run was stopped meanwhile.
             UnusableListError: the lists cannot show launches of a lost run.
         """
-        campaign = item.campaign
-        has_reason = item.plan.recipients_to_send or self._ask(campaign, list_unexplained)
-        if self.is_idle or not has_reason:
+        campaign, sends = item.campaign, bool(item.plan.recipients_to_send)
+        if self.is_idle or not (sends or self._ask(campaign, list_unexplained)):
             return False
         require_writable(self.workspace.identify(campaign).lockfile)
         subject = self.describe(campaign)
         # Then everything that was sent before this run must be listed.
-        is_late, (may_be_lost, _) = self._left_s <= 0, self._find_doubts(subject)
-        found = self._look(campaign, subject)
+        is_late, (may_be_lost, has_gaps) = self._left_s <= 0, self._find_doubts(subject)
+        found = self._look(campaign, has_gaps=has_gaps)
         if found.is_surprising:
             self._surprised.add(campaign.name)
         is_surprising = campaign.name in self._surprised
         is_early = not is_late and (may_be_lost or is_surprising)
         # A list with a gap may be late, so it gets one window.
-        is_worth_waiting = bool(item.plan.recipients_to_send) and (is_early or found.gap is not None)
-        if is_worth_waiting and not found.has_changed_record:
+        if sends and (is_early or found.gap is not None) and not found.has_changed_record:
             self._wait_for_lists(campaign, is_first=not is_surprising)
-            found = self._look(campaign, subject)
+            found = self._look(campaign, has_gaps=has_gaps)
         self._note_adopted(campaign, found.adopted)
-        if found.gap is not None and not found.has_changed_record:
+        if found.has_changed_record:
+            return True
+        if found.gap is not None:
             raise UnusableListError(
                 f"{campaign.name}: {found.gap}: its list does not show what a lost run may have sent. "
                 "Nothing was sent",
                 hint="run the same command again later; if it stays so, ask the service's provider",
             )
-        if not found.has_changed_record and self._find_doubts(subject)[1]:
+        if has_gaps:
             with self.ledger.writing() as connection:
                 note_behind(connection, subject.campaign_id, is_behind=False)
-        return found.has_changed_record
+        return False
 
     @property
     def _left_s(self) -> float:
@@ -228,12 +222,12 @@ class ApplySession:
             is_new = not was_planned(connection, subject.campaign_id, is_shared=is_shared)
             return is_new, is_new or is_behind(connection, subject.campaign_id)
 
-    def _look(self, campaign: Campaign, subject: ListedCampaign) -> LostLaunches:
-        with self.ledger.reading() as connection:
-            recorded = list_tags(connection, subject.campaign_id)
-        has_gaps = not recorded or self._find_doubts(subject)[1]
+    def _look(self, campaign: Campaign, *, has_gaps: bool) -> LostLaunches:
+        recorded = self._ask(campaign, list_tags)
         found = self.recover(campaign).find_lost(
-            partial(self._find_payloads, campaign), _list_tags(campaign, recorded), is_behind=has_gaps
+            partial(self._find_payloads, campaign),
+            _list_tags(campaign, recorded),
+            is_behind=has_gaps or not recorded,
         )
         if found.adopted:
             launches = count_words(found.adopted, "launch", "launches")
@@ -293,11 +287,11 @@ class ApplySession:
         return sum(count for (_, state), count in counts.items() if state in (*OPEN, UNEXPLAINED))
 
     def list_unsettled_keys(self, campaign: Campaign) -> set[str]:
-        """Return the keys of a campaign's unresolved launches."""
+        """Return the keys of an entered campaign's unresolved launches."""
         return {launch.key for launch in self._ask(campaign, list_unsettled)}
 
     def _ask(self, campaign: Campaign, query: Callable[[LedgerConnection, int], _Answer]) -> _Answer:
-        """Return the ledger's answer to a query about one campaign."""
+        """Return the ledger's answer to a query about an entered campaign."""
         with self.ledger.reading() as connection:
             return query(connection, self.number(campaign))
 

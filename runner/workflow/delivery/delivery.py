@@ -11,11 +11,12 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from runner.delivery.intent_log import EligibilityCheck
-from runner.delivery.order import MessageOrder, OnRecord
+from runner.delivery.delivery_summary import TRIED_AGAIN
+from runner.delivery.eligibility import EligibilityCheck
 from runner.delivery.recovery import SettleSummary
 from runner.delivery.run import Delivery
 from runner.errors import PlanChangedError, RunnerError, ServiceError, UnknownOutcomesError
+from runner.ledger.record.deliveries import note_tried_again
 from runner.plan.planner import find_overdue
 from runner.service.client import AccessRefusedError
 from runner.source.diagnostic import Problems
@@ -29,16 +30,15 @@ from runner.workflow.plans.planning import plan_campaign, plan_campaigns
 from runner.workflow.workspace.clustering import open_chosen_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Campaign
     from runner.cluster.dask_engine import Cluster
     from runner.cluster.folder import SharedFolder
-    from runner.delivery.campaign_ref import ListedCampaign
-    from runner.delivery.delivery_summary import SendingReport
     from runner.delivery.pace import Pace
     from runner.ledger.model import LaunchState, Run
+    from runner.ledger.record.campaign_record import Record
     from runner.plan.model import PlannedLaunch, PlanOptions
     from runner.service.client import ServiceClient
     from runner.service.model import PlanUsage
@@ -58,28 +58,45 @@ _AGAIN = "then run the same command again: whoever was texted is not texted agai
 
 
 @dataclass(slots=True)
-class RunPlanning:
-    """Plans the campaigns of a run, in this process or on the cluster of `settings`.
+class DeliveryRun:
+    """One `apply` of the campaigns that a session holds; those that are left out go to `failures`.
 
-    With `names`, campaigns that may have been renamed are refused.
+    With `names`, campaigns that may have been renamed are refused. Plans are made in this process, or on the
+    cluster of `settings`. `pace` is one for all campaigns, since the service's requests to slow down hold for
+    all.
     """
 
     session: ApplySession
     failures: Failures
+    pace: Pace
     names: NameCheck | None = None
     settings: ClusterSettings | None = None
     _opened: tuple[Cluster, SharedFolder] | None = field(default=None, init=False)
 
-    def plan(
-        self, scope: Scope, options: PlanOptions, reader: PlanContextReader, *, is_held: bool
+    def plan(self, scope: Scope, options: PlanOptions, reader: PlanContextReader) -> Sequence[PlanResult]:
+        """Lock, settle and plan campaigns, and look for launches missing from the ledger."""
+        with span("plan"):
+            planned = self._plan_all(scope, options, reader, self.session.enter_settled)
+        # Left-out campaigns no longer limit the others, and adopted launches change the plan.
+        while self._are_overtaken(planned):
+            scope = replace(scope, quiet=True)
+            reader = PlanContextReader(self.session.workspace, self.session.ledger, reader.now)
+            planned = self._plan_all(scope, options, reader, self.session.enter)
+        return planned
+
+    def _plan_all(
+        self,
+        scope: Scope,
+        options: PlanOptions,
+        reader: PlanContextReader,
+        enter: Callable[..., Record],
     ) -> Sequence[PlanResult]:
-        """Load and plan campaigns, and show problems found; lock and settle them first unless `is_held`."""
-        find_record = self.session.enter if is_held else self.session.enter_settled
+        """Load and plan campaigns, and show problems found."""
         return plan_campaigns(
             self.session.workspace,
             scope,
             options,
-            partial(find_record, counts_only=self.settings is not None),
+            enter,
             reader,
             self.failures,
             begin=self._begin_on_cluster(self.settings, reader) if self.settings is not None else None,
@@ -90,11 +107,17 @@ class RunPlanning:
         # Imported here: optional, and slow to import.
         from runner.workflow.plans.cluster_planning import ClusterPlanning
 
-        workspace, ledger = self.session.workspace, self.session.ledger
+        workspace = self.session.workspace
         if self._opened is None:
             self._opened = self.session.stack.enter_context(open_chosen_cluster(settings, workspace))
         cluster, folder = self._opened
-        return ClusterPlanning(workspace, ledger, reader, cluster, folder, keeps_launches=True).begin
+        return ClusterPlanning(workspace, reader, cluster, folder, keeps_launches=True).begin
+
+    def _are_overtaken(self, planned: Sequence[PlanResult]) -> bool:
+        """Look for launches missing from the ledger; return whether to plan again."""
+        find_lost = self.session.find_lost
+        found = [self.failures.attempt(item.campaign, partial(find_lost, item)) for item in planned]
+        return any(is_overtaken is not False for is_overtaken in found)
 
     def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:
         """Return saved plans as of now, without launches that may no longer be sent."""
@@ -118,36 +141,6 @@ class RunPlanning:
                 f"{item.campaign.name} can no longer be planned", hint="`runner validate` says why"
             )
         return again
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryRun:
-    """One `apply` of the campaigns that a session holds; those that are left out go to `failures`.
-
-    `pace` is one for all campaigns, since the service's requests to slow down hold for all.
-    """
-
-    session: ApplySession
-    failures: Failures
-    planning: RunPlanning
-    pace: Pace
-
-    def plan(self, scope: Scope, options: PlanOptions, reader: PlanContextReader) -> Sequence[PlanResult]:
-        """Lock, settle and plan campaigns, and look for launches missing from the ledger."""
-        with span("plan"):
-            planned = self.planning.plan(scope, options, reader, is_held=False)
-        # Left-out campaigns no longer limit the others, and adopted launches change the plan.
-        while self._are_overtaken(planned):
-            scope = replace(scope, quiet=True)
-            reader = PlanContextReader(self.session.workspace, self.session.ledger, reader.now)
-            planned = self.planning.plan(scope, options, reader, is_held=True)
-        return planned
-
-    def _are_overtaken(self, planned: Sequence[PlanResult]) -> bool:
-        """Look for launches missing from the ledger; return whether to plan again."""
-        find_lost = self.session.find_lost
-        found = [self.failures.attempt(item.campaign, partial(find_lost, item)) for item in planned]
-        return any(is_overtaken is not False for is_overtaken in found)
 
     def settle_gone(self, scope: Scope, *, may_be_unknown: bool) -> None:
         """Settle and record the launches of campaigns in the scope whose files are gone.
@@ -208,127 +201,104 @@ class DeliveryRun:
         return self.session.stop.is_set() or any(run.summary.final_reply for run in runs)
 
     def _deliver(self, run: CampaignRun, provenance: Run) -> None:
-        item = run.planned
-        sender = Sender(self.session, self.pace, item, provenance, item.iterate_launches(), run.summary)
+        campaign_id = run.planned.record.require_entered()
         try:
-            self._send_and_settle(run, sender, provenance)
+            self._send_and_settle(run, provenance)
         finally:
-            campaign_id = self.session.number(item.campaign)
             # Lockfiles are written after failed runs, too; their own read errors would hide the cause.
             with suppress(RunnerError):
-                most = None if item.own_planner is not None else _MOST_LISTED
+                most = None if run.planned.own_planner is not None else _MOST_LISTED
                 run.summary.list_launches(self.session.ledger, campaign_id, provenance.id, most)
         final = run.summary.final_reply
         if final is not None and final.status in _REFUSALS:
             client, _ = self.session.open_service()
             run.diagnosis = diagnose_refusal(client, final.status)
 
-    def _send_and_settle(self, run: CampaignRun, sender: Sender, provenance: Run) -> None:
+    def _send_and_settle(self, run: CampaignRun, provenance: Run) -> None:
         """Send a campaign in rounds: first the plan's launches, then those that settling has released."""
-        name, accepted = run.planned.campaign.name, -1
+        ledger, campaign_id = self.session.ledger, run.planned.record.require_entered()
+        launches, left, accepted = run.planned.iterate_launches(), run.to_send, -1
         for number in range(1, _ROUNDS + 1):
-            with (
-                show_progress(f"Sending {name}", sender.left, quiet=self.session.scope.quiet) as progress,
-                span("send round", campaign=name, round=number, recipients=sender.left),
-            ):
-                sender.send_round(progress.advance)
-            self._refresh(run, provenance)
-            found = SettleSummary()
+            with span("send round", campaign=run.planned.campaign.name, round=number, recipients=left):
+                unclear = self._send_round(run, provenance, launches, left)
+            run.summary.refresh(ledger, campaign_id, provenance.id)
+            released = frozenset[int]()
             if run.summary.count("unknown"):
-                found = self._settle(run.planned)
-                self._refresh(run, provenance)
+                released = self._settle(run.planned.campaign).released & unclear.keys()
+                run.summary.refresh(ledger, campaign_id, provenance.id)
             count = run.summary.count("sent")
             # Stop asking a service that accepts nothing.
             is_over = run.summary.pause is not None or self._has_ended([run]) or accepted == count
-            if is_over or not (found.released and sender.left):
+            if is_over or not released:
                 return
-            accepted = count
+            with ledger.writing() as connection:
+                note_tried_again(connection, released, TRIED_AGAIN)
+            again = [unclear[one] for one in sorted(released)]
+            launches, left, accepted = iter(again), sum(len(one.phones) for one in again), count
 
-    def _refresh(self, run: CampaignRun, provenance: Run) -> None:
-        campaign_id = self.session.number(run.planned.campaign)
-        run.summary.refresh(self.session.ledger, campaign_id, provenance.id)
+    def _send_round(
+        self, run: CampaignRun, provenance: Run, launches: Iterator[PlannedLaunch], left: int
+    ) -> dict[int, PlannedLaunch]:
+        """Send launches to at most `left` recipients; return those of unknown outcome."""
+        session, campaign, remote = self.session, run.planned.campaign, self.session.remote_intents
+        ref = session.describe(campaign)
+        _, target = session.open_service()
+        self.pace.set_rate(min(filter(None, (target.rate, campaign.limits.rate)), default=None))
+        with show_progress(f"Sending {campaign.name}", left, quiet=session.scope.quiet) as progress:
+            queue = _Queue(run, left, progress.advance, is_verbose=session.scope.verbose)
+            delivery = Delivery(
+                campaign=ref,
+                send=ref.client.send,
+                pace=self.pace,
+                stop=session.stop,
+                concurrency=target.concurrency,
+                now=session.workspace.now,
+                observe=queue.observe,
+                lock=remote.guard(ref.lock),
+                report=run.summary,
+                eligibility=EligibilityCheck.of(campaign, ref),
+                settle_margin=campaign.limits.settle_margin,
+                provenance=provenance,
+            )
+            delivery.run(remote.reserve(run.planned, launches, provenance))
+        return delivery.unclear
 
-    def _settle(self, item: PlanResult) -> SettleSummary:
+    def _settle(self, campaign: Campaign) -> SettleSummary:
         """Settle unresolved launches, and return the findings."""
-        self.session.locks[item.campaign.name].require_held_now()
+        self.session.locks[campaign.name].require_held_now()
         try:
-            with span("settle", campaign=item.campaign.name):
-                found = self.session.settle(item.campaign)
+            with span("settle", campaign=campaign.name):
+                found = self.session.settle(campaign)
         except ServiceError as error:
             found = SettleSummary(failure=error)
         if found.failure is not None:
-            warn(f"{item.campaign.name}: what is unclear cannot be settled now: {found.failure.message}")
+            warn(f"{campaign.name}: what is unclear cannot be settled now: {found.failure.message}")
         return found
 
 
 @dataclass(slots=True)
-class Sender:
-    """Sends a plan: its launches, then those released by settling.
+class _Queue:
+    """The recipients of a round who still wait, as progress, figures and notes show them."""
 
-    `pace` limits the rate. `left` is the most recipients that the next round may send to; `report` receives
-    the outcome.
-    """
-
-    session: ApplySession
-    pace: Pace
-    item: PlanResult
-    run: Run
-    launches: Iterable[PlannedLaunch] | None
-    report: SendingReport
-    left: int = field(init=False)
-    _unclear: list[PlannedLaunch] = field(default_factory=list, init=False)
+    run: CampaignRun
+    left: int
+    advance: Callable[[int], None]
+    is_verbose: bool
 
     def __post_init__(self) -> None:
-        """Count the planned recipients."""
-        self.left = sum(message.to_send for message in self.item.plan.messages)
+        self._take(0)
 
-    def send_round(self, advance: Callable[[int], None]) -> None:
-        """Send the plan's launches, or in later rounds those found not to have been sent."""
-        self._advance(advance, 0)
-        item, order = self.item, MessageOrder()
-        ref = self.session.describe(item.campaign)
-        launches, self.launches = self.launches, None
-        if launches is None:
-            launches = OnRecord(ref, self.run.id, order).leave_out(self._unclear)
-        delivery = self._make_delivery(ref, order, advance)
-        delivery.run(self.session.remote_intents.reserve(item, iter(launches), self.run))
-        self._unclear = delivery.unclear
-        self.left = sum(len(launch.phones) for launch in self._unclear)
-
-    def _make_delivery(
-        self, ref: ListedCampaign, order: MessageOrder, advance: Callable[[int], None]
-    ) -> Delivery:
-        campaign = self.item.campaign
-        _, target = self.session.open_service()
-        self.pace.set_rate(min(filter(None, (target.rate, campaign.limits.rate)), default=None))
-        return Delivery(
-            campaign=ref,
-            send=ref.client.send,
-            pace=self.pace,
-            stop=self.session.stop,
-            concurrency=target.concurrency,
-            now=self.session.workspace.now,
-            observe=partial(self._observe, advance),
-            lock=self.session.remote_intents.guard(ref.lock),
-            report=self.report,
-            eligibility=EligibilityCheck.of(campaign, ref),
-            settle_margin=campaign.limits.settle_margin,
-            provenance=self.run,
-            order=order,
-        )
-
-    def _advance(self, advance: Callable[[int], None], recipients: int) -> None:
-        self.left -= recipients
-        name, target = self.item.campaign.name, self.item.plan.target
-        measure("sms_campaign.recipient.queued", max(0, self.left), campaign=name, target=target)
-        advance(recipients)
-
-    def _observe(
-        self, advance: Callable[[int], None], outcome: LaunchState, recipients: int, detail: str | None
-    ) -> None:
-        self._advance(advance, recipients)
-        if self.session.scope.verbose:
+    def observe(self, outcome: LaunchState, recipients: int, detail: str | None) -> None:
+        """Show the outcome of a launch."""
+        self._take(recipients)
+        if self.is_verbose:
             note(f"{outcome}: {count_words(recipients, 'recipient')}" + (f" ({detail})" if detail else ""))
+
+    def _take(self, recipients: int) -> None:
+        self.left -= recipients
+        name, target = self.run.planned.campaign.name, self.run.planned.plan.target
+        measure("sms_campaign.recipient.queued", max(0, self.left), campaign=name, target=target)
+        self.advance(recipients)
 
 
 def diagnose_refusal(client: ServiceClient, status: int) -> RunnerError:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from runner.delivery.campaign_ref import CampaignRef
 from runner.delivery.comparison import digest_definition
-from runner.delivery.intent_log import make_intent
 from runner.errors import RunLockedError, RunnerError, StateLockedError
 from runner.git.lease import LeasePatience
 from runner.ledger.database import find_absorbed, note_absorbed
 from runner.ledger.files.lockfile import dump_lockfile, dump_reservation
+from runner.ledger.files.sealed import digest_text
 from runner.ledger.locks.campaign_lock import CampaignLock, hold_campaign_lock
-from runner.ledger.model import Reservation, ReservedLaunch
+from runner.ledger.model import ReservedLaunch
 from runner.ledger.people.replies import list_launched_campaigns
 from runner.ledger.people.suppressions import compose_suppressions
-from runner.ledger.record.campaign_record import Identity, enter_identity, enter_record, gather_contents
+from runner.ledger.record.campaign_record import Identity, enter_identity, gather_contents
 from runner.ledger.record.deliveries import asks_something
 from runner.ledger.record.entry import list_open
 from runner.ledger.record.unsettled import is_settled
@@ -137,7 +137,7 @@ class RemoteIntents:
             yield from launches
             return
         for group in iterate_groups(launches):
-            described = self._describe(item, group, run.id if run else None)
+            described = self._describe(item, group, run)
             self._reserve(self._state, item, self._dump(item.campaign.name, described, [run] if run else []))
             yield from group
 
@@ -146,7 +146,7 @@ class RemoteIntents:
         state = self._state
         for name in state.list_campaigns() if state is not None else ():
             reserved = state.list_reservations([name], key) if state is not None else []
-            enter_record(self._ledger, self._identify(name, key), reserved, counts_only=True)
+            enter_identity(self._ledger, self._identify(name, key), reserved)
 
     def keep_all(self) -> None:
         """Bring the records of all campaigns that the remote has there again, as `keep` does."""
@@ -178,19 +178,19 @@ class RemoteIntents:
             )
 
     def _describe(
-        self, item: PlanResult, group: Sequence[PlannedLaunch], run: str | None
+        self, item: PlanResult, group: Sequence[PlannedLaunch], run: Run | None
     ) -> list[ReservedLaunch]:
         target, name = self._workspace.target.name, item.campaign.name
         ref = CampaignRef(self._ledger, target, item.record.require_entered(), name, self._workspace.key)
         at = self._workspace.now_text()
-        pairs = ((launch, make_intent(ref, launch)) for launch in group)
+        pairs = ((launch, ref.make_intent(launch)) for launch in group)
         return [
             ReservedLaunch(
                 **{name: getattr(intent, name) for name in _SHARED},
                 definition_digest=digest_definition(launch.payload.definition),
                 reserved_at=at,
                 asks=asks_something(intent.definition),
-                run=run,
+                run=run.id if run else None,
             )
             for launch, intent in pairs
         ]
@@ -228,10 +228,10 @@ class RemoteIntents:
 
     def _dump(self, campaign: str, launches: Sequence[ReservedLaunch], runs: Sequence[Run]) -> str:
         """Return a reservation's text, once the ledger has it as its own."""
-        reservation = Reservation(secrets.token_hex(8), tuple(launches), tuple(runs))
+        text = dump_reservation(self._workspace.key, campaign, launches, runs)
         with self._ledger.writing() as connection:
-            note_absorbed(connection, [reservation.id])
-        return dump_reservation(reservation, campaign, self._workspace.key)
+            note_absorbed(connection, [digest_text(text)])
+        return text
 
 
 def iterate_groups(

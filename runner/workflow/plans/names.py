@@ -142,7 +142,7 @@ class RecordNames:
         if self.is_target_only:
             return
         _require_known_ids(item)
-        if item.campaign.is_new and not item.record.is_empty():
+        if item.campaign.is_new and not item.record.known.is_empty():
             warn(
                 f"{item.campaign.name} has a record now: take `renamed_from: none` out of "
                 f"{show_path(item.campaign.file)}, so that it is held if it is renamed"
@@ -163,8 +163,8 @@ class RecordNames:
 
     def _is_new(self, item: PlanResult) -> bool:
         """Return whether no run has sent a campaign by this name: what was found may be another's."""
-        if item.record.is_empty() or item.record.campaign_id is None:
-            return item.record.is_empty()
+        if item.record.known.is_empty() or item.record.campaign_id is None:
+            return item.record.known.is_empty()
         with self.ledger.reading() as connection:
             return not has_own_launches(connection, item.record.campaign_id)
 
@@ -294,7 +294,9 @@ def _refuse_target(target: str, former: str) -> UnclearNameError:
 
 def _require_known_ids(item: PlanResult) -> None:
     """Refuse a message without a record, beside a record of a message that the campaign has no more."""
-    texted = {message: sum(counts) for message, counts in item.record.count_texted().items() if any(counts)}
+    texted = {
+        message: sum(counts) for message, counts in item.record.known.count_texted().items() if any(counts)
+    }
     messages = {message.id: message for message in item.campaign.messages}
     lost = sorted(texted.keys() - messages)
     new = [

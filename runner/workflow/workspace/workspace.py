@@ -244,11 +244,11 @@ class Workspace:
         with Ledger(self.ledger_url) as ledger:
             yield ledger if ledger.is_ready() else None
 
-    def read_record(self, ledger: Ledger, campaign: Campaign, *, counts_only: bool = False) -> Record:
+    def read_record(self, ledger: Ledger, campaign: Campaign) -> Record:
         """Return a campaign's record; write nothing."""
         identity = self.identify_safely(campaign)
         reserved = [] if self.state is None else self.state.list_reservations(identity.names)
-        return read_record(ledger, identity, reserved, counts_only=counts_only)
+        return read_record(ledger, identity, reserved)
 
     def hold_lock(
         self, ledger: Ledger, campaign: Campaign, *, timeout_s: float = 0

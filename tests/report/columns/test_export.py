@@ -9,6 +9,7 @@ import json
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -19,7 +20,7 @@ from pyarrow import parquet
 from runner.ledger.report_model import ContactRow, FeedRow, ResultVersion
 from runner.report.columns.answer_files import AnswerFiles, LowScores
 from runner.report.columns.counting import count_campaign
-from runner.report.columns.dataset import ResultColumns, load_members, load_refusing
+from runner.report.columns.dataset import ResultColumns, load_members
 from runner.report.columns.file_columns import FileContent
 from runner.report.columns.kept_answers import KeptAnswers
 from runner.report.facts import (
@@ -34,7 +35,7 @@ from runner.source.json_schema import load_validator
 from tests.report.counted import make_contact, make_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from runner.campaign.model import ResponseValue
@@ -97,7 +98,7 @@ def exporting(
     rows: Sequence[FeedRow],
     *outlines: MessageOutline,
     contacts: Sequence[ContactRow] = (),
-    refusing: Sequence[tuple[str, str, str]] = (),
+    refusals: Mapping[tuple[int, str], bool] = MappingProxyType({}),
     members: Sequence[tuple[str, ...]] = MEMBERS,
     arms: Sequence[str] = (),
     low: LowScores | None = None,
@@ -111,12 +112,11 @@ def exporting(
     outline = CampaignOutline(outlines, pooled, experiment=experiment, score=next(iter(scored), None))
     with copy.hold() as engine:
         version = ResultVersion("edition", 1)
-        copy.refresh(engine, version, lambda _: rows, lambda _: "", (), "mark", lambda: contacts)
-        load_refusing(engine, refusing)
+        copy.refresh(engine, version, lambda _: rows, lambda _: "", refusals, "mark", lambda: contacts)
         exported = (f"export_{number}" for number in range(len(members[0]) - 6))
         load_members(engine, members, ["language", "cells", "may_call", *exported])
-        kept = KeptAnswers(engine, outline)
-        count_campaign(engine, outline, {}, keep_answers=kept.keep)
+        tally = count_campaign(engine, outline, {})
+        kept = KeptAnswers(engine, outline, tally.readings)
         yield engine, kept, AnswerFiles(engine, kept, FileContent("pulse", EXPORT_KEY, **content), low)
 
 
@@ -194,8 +194,9 @@ def test_everybody_who_was_sent_to_has_a_row_with_what_became_of_them(tmp_path: 
         make_contact("lost", "", is_sent="0", is_listed="0"),
         make_contact("texted", message="notice"),
     ]
-    refusing = [("ask", "wrote stop", "1")]
-    found = read_rows(export(tmp_path, ROWS, ASK, TEXT, contacts=contacts, refusing=refusing))
+    rows = [*ROWS, make_row("wrote stop", ROWS[0].question_tag, "stop", guid="stop")]
+    refusals = {(1, "stop"): True}
+    found = read_rows(export(tmp_path, rows, ASK, TEXT, contacts=contacts, refusals=refusals))
     names = ("state", "session", "disposition", "opted_out")
     for person in ("unread", "lost"):
         assert [found[mask(person)][name] for name in ("texted", "answered", "opted_out")] == ["", "", ""]

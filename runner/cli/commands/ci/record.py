@@ -21,31 +21,15 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.command(
-    short_help="Commit and push lockfiles, opt-outs, approvals.",
-    cls=Command,
-    epilog="\b\nExamples:\n  runner ci record\n  runner ci record --no-push\n"
-    "  runner ci record campaigns/customer-pulse.yaml --remote origin --branch main",
-)
+@click.command(short_help="Commit and push lockfiles, opt-outs, approvals.", cls=Command)
 @path_scope
-@click.option(
-    "--push/--no-push",
-    "is_pushed",
-    default=True,
-    show_default=True,
-    help="Push the commit, or keep it local.",
-)
-@click.option(
-    "--remote", default="origin", show_default=True, metavar="NAME", help="The git remote to push to."
-)
+@click.option("--push/--no-push", "is_pushed", default=True, help="Push the commit, or keep it local.")
+@click.option("--remote", default="origin", metavar="NAME", help="The git remote to push to.")
 @click.option(
     "--branch", metavar="NAME", help="The branch to commit to. Default: the current one; in CI, the job's."
 )
 @click.option(
-    "--fetch",
-    "is_fetched",
-    is_flag=True,
-    help="Instead, copy what the state remote has into the work tree.",
+    "--fetch", "is_fetched", is_flag=True, help="Instead, copy what the state remote has into the work tree."
 )
 def record(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fetched: bool) -> int:
     """Commit the record, and push it: lockfiles, suppressions and approvals, nothing else.
@@ -55,6 +39,11 @@ def record(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fe
     is made on its new tip. Author, signature and filters are those that git is set up with. A branch that
     takes no push is left as it is, if the state remote has everything; without one that is an error. A file
     that cannot be read is left out, with exit code 3.
+
+    Examples:
+        runner ci record
+        runner ci record --no-push
+        runner ci record campaigns/customer-pulse.yaml --remote origin --branch main
     """
     if is_fetched and (scope.paths or not is_pushed):
         raise UsageError("--fetch takes everything: PATH and --no-push don't go with it")
