@@ -372,7 +372,7 @@ def test_opt_outs_from_before_they_were_kept_are_found(survey: Survey) -> None:
     survey.reconcile()
     with survey.ledger.writing() as opened:
         opened.exec_driver_sql("DELETE FROM opt_outs")
-        opened.exec_driver_sql("DELETE FROM target_keys")
+        opened.exec_driver_sql("DELETE FROM ledger_info WHERE name LIKE 'key of %'")
         opened.exec_driver_sql("DELETE FROM ledger_info WHERE name LIKE 'opt_outs_screened_%'")
     summary = survey.reconcile()
     assert (summary.new_results, summary.doubtful) == (0, 1)

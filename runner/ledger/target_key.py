@@ -7,12 +7,15 @@ from typing import TypeAlias
 from sqlalchemy import Connection, select
 
 from runner.errors import LedgerError, MissingKeyError
-from runner.ledger.database import exclude_others, insert_or_update
+from runner.ledger.database import exclude_others, read_info, write_info
 from runner.ledger.fingerprint import TargetKey
-from runner.ledger.tables import campaign_pauses, launches, of_target, opt_outs, target_keys
+from runner.ledger.tables import campaign_pauses, info, launches, of_target, opt_outs
 
 LedgerConnection: TypeAlias = Connection
 """The connection that `Ledger` yields, for callers without SQLAlchemy."""
+
+
+_KEY = "key of "
 
 
 def require_key(connection: Connection, key: TargetKey) -> bool:
@@ -48,13 +51,12 @@ def enter_key(connection: Connection, key: TargetKey) -> None:
 
 def record_key(connection: Connection, key: TargetKey) -> None:
     """Record the key of a target, in the place of another one."""
-    insert_or_update(connection, target_keys, [{"target": key.target, "key_fingerprint": key.name}])
+    write_info(connection, f"{_KEY}{key.target}", key.name)
 
 
 def read_key_name(connection: Connection, target: str) -> str | None:
     """Return the fingerprint of the key of a target's records; None if there are none."""
-    query = select(target_keys.c.key_fingerprint).where(target_keys.c.target == target)
-    return connection.execute(query).scalar()
+    return read_info(connection, f"{_KEY}{target}")
 
 
 def _has_records(connection: Connection, target: str) -> bool:
@@ -66,5 +68,5 @@ def _has_records(connection: Connection, target: str) -> bool:
 
 def list_keys(connection: Connection) -> dict[str, str]:
     """Return the fingerprint of each recorded key, by target, in order."""
-    rows = connection.execute(select(target_keys).order_by(target_keys.c.target))
-    return {row.target: row.key_fingerprint for row in rows}
+    rows = connection.execute(select(info).where(info.c.name.startswith(_KEY)).order_by(info.c.name))
+    return {row.name.removeprefix(_KEY): row.value for row in rows}
