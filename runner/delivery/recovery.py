@@ -31,8 +31,9 @@ from runner.delivery.comparison import (
 from runner.delivery.launch_list import NO_LAUNCHES, LaunchListing, ListReader, write_moment
 from runner.errors import ServiceError
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.model import LaunchRecord, parse_moment
+from runner.ledger.model import LaunchRecord, Outcome, parse_moment
 from runner.ledger.people.opt_outs import read_forgotten
+from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.record.entry import (
     UnexplainedLaunch,
     add_recipients,
@@ -42,13 +43,12 @@ from runner.ledger.record.entry import (
     read_dismissed,
 )
 from runner.ledger.record.unsettled import (
-    adopt_launch,
+    ADOPTED,
     drop_unexplained,
     list_adopted,
     list_claimed,
     list_unsettled,
     read_claims,
-    release_launch,
 )
 from runner.service.model import StatRecord
 from runner.source.normalize import normalize_guid
@@ -212,9 +212,15 @@ class Recovery:
             with self.campaign.ledger.writing() as connection:
                 guids = [stat.project_launch_guid for _, stat in matches]
                 drop_unexplained(connection, self.campaign.campaign_id, guids)
-                for launch, stat in matches:
-                    at = write_moment(stat.project_launch_start, self.campaign.now())
-                    adopt_launch(connection, launch.id, stat.project_launch_guid, at)
+                now = self.campaign.now()
+                started = [write_moment(stat.project_launch_start, now) for _, stat in matches]
+                record_outcomes(
+                    connection,
+                    [
+                        Outcome(launch.id, "sent", at, stat.project_launch_guid, ADOPTED)
+                        for (launch, stat), at in zip(matches, started, strict=True)
+                    ],
+                )
         return len(matches)
 
     def _release(self, launches: Sequence[Unsettled]) -> None:
@@ -222,10 +228,10 @@ class Recovery:
             with self.campaign.ledger.writing() as connection:
                 # A process that has lost the lock would release launches that another run is about to send.
                 self.campaign.lock.require_held(connection)
-                for launch in launches:
-                    # The launch's own answer says more than its absence from the list.
-                    detail = launch.detail or ABSENT
-                    release_launch(connection, launch.id, self.campaign.now(), detail)
+                at = self.campaign.now()
+                # The launch's own answer says more than its absence from the list.
+                gone = [Outcome(one.id, "not_sent", at, detail=one.detail or ABSENT) for one in launches]
+                record_outcomes(connection, gone)
 
     def find_lost(
         self, find_payloads: FindPayloads, tags: Mapping[str, set[str]], *, is_behind: bool

@@ -27,7 +27,7 @@ from runner.delivery.eligibility import Admission
 from runner.delivery.order import InFlightLaunch, MessageOrder, iterate_in_flight
 from runner.delivery.pace import Breaker, Margin
 from runner.errors import RunnerError
-from runner.ledger.locks.campaign_lock import RunLock
+from runner.ledger.locks.campaign_lock import CampaignLock
 from runner.ledger.model import Outcome, format_moment
 from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.record.entry import add_intents
@@ -240,7 +240,7 @@ class Delivery:
     concurrency: int
     now: Callable[[], datetime]
     observe: ObserveOutcome = lambda *_: None
-    lock: RunLock = field(default_factory=RunLock)
+    lock: CampaignLock = field(default_factory=CampaignLock)
     report: DeliverySummary = field(default_factory=DeliverySummary)
     eligibility: EligibilityCheck | None = None
     policy: RetryPolicy = DEFAULT_POLICY
