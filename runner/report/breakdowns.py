@@ -14,10 +14,10 @@ from runner.report.people_model import ColumnReport, GroupReport
 from runner.report.question_model import QuestionReport, ResponseCount
 from runner.report.scores import (
     Z_95,
+    add_mean,
     divide,
     net_promoter_score,
     satisfaction_score,
-    summarise_numbers,
     wilson_interval,
 )
 from runner.source.normalize import fold_answer
@@ -38,13 +38,12 @@ NO_VALUE = "(empty)"
 """The name of the group of recipients whose cell is blank, or who have left the audience."""
 
 
-def summarise_unread(question: QuestionOutline) -> QuestionReport:
-    """Return the report of a question without answers, as not all were read."""
-    return QuestionReport(question.tag, hide_phones(question.text), question.scale)
-
-
-def summarise_question(question: QuestionOutline, readings: Tally, asked: int | None) -> QuestionReport:
-    """Return the report of a question from its answers, and the people who were asked, if that is known."""
+def summarise_question(
+    question: QuestionOutline, readings: Tally | None, asked: int | None = None
+) -> QuestionReport:
+    """Return the report of a question from its answers and the people who were asked, as far as known."""
+    if readings is None:
+        return QuestionReport(question.tag, hide_phones(question.text), question.scale)
     answers = sum(readings.values())
     return score_question(question, readings).replace(
         asked=asked,
@@ -69,16 +68,7 @@ def score_question(question: QuestionOutline, readings: Tally, z: float = Z_95) 
         if question.scale == "csat"
         else None,
     )
-    if question.scale not in ("csat", "ces", "number"):
-        return scored
-    summary = summarise_numbers(numbers, z)
-    return scored.replace(
-        mean=summary.mean,
-        median=summary.median,
-        mean_interval=summary.interval,
-        mean_standard_error=summary.standard_error,
-        numeric_answers=summary.counted,
-    )
+    return add_mean(scored, numbers, z) if question.scale in ("csat", "ces", "number") else scored
 
 
 def _distribute(question: QuestionOutline, readings: Tally, answers: int) -> Iterator[ResponseCount]:

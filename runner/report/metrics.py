@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from runner.document import build
 from runner.ledger.model import parse_moment
 from runner.ledger.report_model import COUNTED, MessageTotals, NamedCount, PartialCount, name_parts
-from runner.report.breakdowns import add_up, break_down, summarise_question, summarise_unread
+from runner.report.breakdowns import add_up, break_down, summarise_question
 from runner.report.experiment import describe_experiment
-from runner.report.facts import MessageTally, PooledTally
-from runner.report.funnel import estimate_eligibility, outcome_rates
+from runner.report.facts import MessageTally
 from runner.report.model import (
     Audience,
     CampaignReport,
@@ -25,7 +24,7 @@ from runner.report.model import (
     RunReport,
     Sessions,
 )
-from runner.report.people_model import SMALL_GROUP
+from runner.report.people_model import SMALL_GROUP, estimate_eligibility, outcome_rates
 from runner.report.scores import divide, wilson_interval
 from runner.source.quantity import read_number
 from runner.wording import hide_phones
@@ -124,15 +123,7 @@ class _Message:
 
 def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_GROUP) -> CampaignReport:
     """Return a campaign's metrics. Groups of fewer than `least` people are not shown."""
-    messages = {
-        one.id: _Message(
-            facts,
-            one,
-            facts.totals.get(one.id, MessageTotals(one.id)),
-            tally.messages.get(one.id, MessageTally()),
-        )
-        for one in facts.outline.messages
-    }
+    messages = {one.id: _find_message(facts, one, tally) for one in facts.outline.messages}
     is_read = all(one.is_read for one in messages.values())
     reported = tuple(map(_summarise_message, messages.values()))
     people = _summarise_people(facts, tally.people, messages)
@@ -169,6 +160,11 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
             facts.outline, tally.arms, is_read=is_read and people.texted is not None
         ),
     )
+
+
+def _find_message(facts: CampaignFacts, outline: MessageOutline, tally: CampaignTally) -> _Message:
+    totals = facts.totals.get(outline.id, MessageTotals(outline.id))
+    return _Message(facts, outline, totals, tally.messages.get(outline.id, MessageTally()))
 
 
 def _find_own_discrepancies(tally: CampaignTally, people: PeopleReport) -> Iterator[str]:
@@ -225,7 +221,7 @@ def _summarise_people(
 
 
 def _rate(people: PeopleReport) -> PeopleReport:
-    """Return people with the rates of what is known of them, as `runner.report.funnel` defines them."""
+    """Return people with the rates of what is known of them, as `runner.report.people_model` defines them."""
     texted, answered, dispositions = people.texted, people.answered, people.dispositions
     people = people.replace(completion_rate=divide(people.completed, answered))
     if texted and answered is not None and texted >= answered:
@@ -261,10 +257,10 @@ def _pool_questions(
             own = known[pooled.messages[0], pooled.question.tag]
             yield PooledQuestion(own, (QuestionPart(pooled.messages[0], own.answers),))
         elif not all(messages[name].is_read for name in pooled.messages):
-            unread = summarise_unread(pooled.question)
+            unread = summarise_question(pooled.question, None)
             yield PooledQuestion(unread, tuple(QuestionPart(name, None) for name in pooled.messages))
         else:
-            counted = tally.questions.get(number, PooledTally())
+            counted = tally.questions[number]
             parts = add_up((message, count) for (message, _), count in counted.readings.items())
             readings = add_up((reading, count) for (_, reading), count in counted.readings.items())
             is_known = all(messages[name].texted is not None for name in pooled.messages)
@@ -344,14 +340,12 @@ def _list_parts(one: _Message, held: Mapping[str, int]) -> tuple[NamedCount, ...
 
 
 def _summarise_questions(one: _Message) -> Iterator[QuestionReport]:
-    firsts = {way.questions[0].tag for way in one.outline.all_ways if way.questions}
+    firsts = {way[0].tag for way in one.outline.all_ways.values() if way}
     for question in one.outline.questions:
-        if not one.is_read:
-            yield summarise_unread(question)
-            continue
-        is_known = one.texted is not None or question.tag not in firsts
+        is_known = one.is_read and (one.texted is not None or question.tag not in firsts)
         asked = one.tally.asked.get(question.tag, 0) if is_known else None
-        yield summarise_question(question, one.tally.questions.get(question.tag, {}), asked)
+        readings = one.tally.questions.get(question.tag, {}) if one.is_read else None
+        yield summarise_question(question, readings, asked)
 
 
 def _describe_audience(facts: AudienceRow | None) -> Audience | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from math import sqrt
@@ -90,20 +89,6 @@ class SatisfactionScore(Part, frozen=True):
     counted: Count
     interval: Interval | None = None
     top_two: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class NumberSummary:
-    """The middle of the answers that read as numbers (`counted`).
-
-    Mean and median are None if nothing was counted, the mean's interval if there are too few answers.
-    """
-
-    mean: Fraction | None
-    median: Fraction | None
-    counted: int
-    interval: Interval | None = None
-    standard_error: float | None = None
 
 
 class Score(Part, frozen=True):

@@ -39,6 +39,7 @@ from runner.workflow.delivery.campaign_run import RunOptions, keep_audiences, tr
 from runner.workflow.delivery.delivery import DeliveryRun
 from runner.workflow.failures import Failures
 from runner.workflow.observer import warn
+from runner.workflow.plans.cluster_planning import choose_cluster
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import (
@@ -49,7 +50,6 @@ from runner.workflow.plans.planning import (
     leave_out_waiting,
 )
 from runner.workflow.plans.saved import RENEWAL, describe_campaign
-from runner.workflow.workspace.clustering import choose_cluster
 from runner.workflow.workspace.record_files import RecordRemote
 from runner.workflow.workspace.workspace import Workspace
 
@@ -361,9 +361,9 @@ def _require_unchanged(planned: Sequence[PlanResult], saved: SavedPlan | None) -
         PlanChangedError: names the file; nothing of any campaign was sent.
     """
     for item in planned:
-        if item.own_planner is not None and item.plan.recipients_to_send:
+        if item.planner is not None and item.plan.recipients_to_send:
             try:
-                item.own_planner.require_unchanged()
+                item.planner.require_unchanged()
             except PlanChangedError as error:
                 again = "nothing was sent; run the same command again"
                 hint = RENEWAL if saved else again

@@ -143,7 +143,7 @@ class CampaignReporter:
             read_version(connection),
             lambda since: iterate_feed(connection, campaign_id, since),
             lambda revision: find_mark(connection, revision),
-            read_refusals(connection, campaign_id, campaign.message_ids).results,
+            read_refusals(connection, campaign_id),
             contacts.read_contact_mark(connection, campaign_id),
             lambda: contacts.iterate_contacts(connection, campaign_id),
         )
@@ -293,10 +293,10 @@ class CampaignReporter:
                 hint="name the question that has it: `score: {question: TAG}`",
             )
         question = kept.questions[score]
-        if question.outline.scale != "number":
+        if question.question.scale != "number":
             return LowScores(score, f"<= {float(question.low_end)}")
         if self._campaign.score_target is None:
-            tag = question.outline.tag
+            tag = question.question.tag
             raise CampaignError(
                 f"{name} does not say which answers to `{tag}` are low",
                 hint=f"say what is not: `score: {{question: {tag}, target: 3}}`",

@@ -22,9 +22,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError
-from runner.report.columns.codebook import describe_columns
 from runner.report.columns.engine import name_column, quote
-from runner.report.columns.file_columns import list_columns
+from runner.report.columns.file_columns import describe_columns, list_columns
 from runner.report.columns.spss import save_spss
 from runner.report.documents.wording import defuse_formula
 

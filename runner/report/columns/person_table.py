@@ -143,12 +143,13 @@ def _write_end(places: Sequence[int]) -> str:
     return " OR ".join([f"substr(path, {places[-1] + 1}, 1) <> '-'", *ends]) if places else "false"
 
 
-def was_asked(outline: MessageOutline, place: int) -> str:
+def was_asked(outline: MessageOutline, tag: str) -> str:
     """Return the expression for whether a row of `touches` was asked a question of its message.
 
     The first question reaches all who were texted; each further one, those who answered the one before
     without ending the survey. A participant who answered counts as asked, so no rate exceeds 1.
     """
+    place = [question.tag for question in outline.questions].index(tag)
 
     def write(own: Sequence[int]) -> str:
         if place not in own:
@@ -163,7 +164,7 @@ def was_asked(outline: MessageOutline, place: int) -> str:
 def _write_by_arm(outline: MessageOutline, write: Callable[[Sequence[int]], str]) -> str:
     """Return the expression that is written for the places of the questions of each arm."""
     places = {question.tag: number for number, question in enumerate(outline.questions)}
-    cases = {way.arm: write([places[one.tag] for one in way.questions]) for way in outline.all_ways}
+    cases = {arm: write([places[one.tag] for one in way]) for arm, way in outline.all_ways.items()}
     whens = " ".join(f"WHEN {quote(arm)} THEN {case}" for arm, case in cases.items())
     # An arm that no longer exists is taken for the first one.
     return f"CASE arm {whens} ELSE {next(iter(cases.values()))} END"

@@ -77,7 +77,7 @@ def _label(column: FileColumn) -> str:
     if column.question is None:
         return column.meaning.partition(":")[0]
     about = {"words": " (open-ended)", "answered_at": " (time of the answer, UTC)"}.get(column.role, "")
-    return f"{column.question.outline.text}{about}"
+    return f"{column.question.question.text}{about}"
 
 
 def _label_values(column: FileColumn) -> Iterator[tuple[float, str]]:

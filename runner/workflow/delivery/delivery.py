@@ -6,7 +6,7 @@ This process sends. Only planning may be done on a cluster.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -27,15 +27,12 @@ from runner.workflow.delivery.gone import find_gone
 from runner.workflow.observer import note, show_progress, stop_on_interrupt, warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.planning import plan_campaign, plan_campaigns
-from runner.workflow.workspace.clustering import open_chosen_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Campaign
-    from runner.cluster.dask_engine import Cluster
-    from runner.cluster.folder import SharedFolder
     from runner.delivery.pace import Pace
     from runner.ledger.model import LaunchState, Run
     from runner.ledger.record.campaign_record import Record
@@ -43,9 +40,9 @@ if TYPE_CHECKING:
     from runner.service.client import ServiceClient
     from runner.workflow.delivery.apply_session import ApplySession
     from runner.workflow.failures import Failures
-    from runner.workflow.plans.planning import BeginPlanning, NameCheck, PlanResult
+    from runner.workflow.plans.cluster_planning import ClusterPlanning
+    from runner.workflow.plans.planning import NameCheck, PlanResult
     from runner.workflow.scope import Scope
-    from runner.workflow.workspace.clustering import ClusterSettings
 
 
 _REFUSALS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
@@ -61,16 +58,14 @@ class DeliveryRun:
     """One `apply` of the campaigns that a session holds; those that are left out go to `failures`.
 
     With `names`, campaigns that may have been renamed are refused. Plans are made in this process, or on the
-    cluster of `settings`. `pace` is one for all campaigns, since the service's requests to slow down hold for
-    all.
+    `cluster`. `pace` is one for all campaigns, since the service's requests to slow down hold for all.
     """
 
     session: ApplySession
     failures: Failures
     pace: Pace
     names: NameCheck | None = None
-    settings: ClusterSettings | None = None
-    _opened: tuple[Cluster, SharedFolder] | None = field(default=None, init=False)
+    cluster: ClusterPlanning | None = None
 
     def plan(self, scope: Scope, options: PlanOptions, reader: PlanContextReader) -> Sequence[PlanResult]:
         """Lock, settle and plan campaigns, and look for launches missing from the ledger."""
@@ -91,6 +86,7 @@ class DeliveryRun:
         enter: Callable[..., Record],
     ) -> Sequence[PlanResult]:
         """Load and plan campaigns, and show problems found."""
+        cluster, stack = self.cluster, self.session.stack
         return plan_campaigns(
             self.session.workspace,
             scope,
@@ -98,19 +94,9 @@ class DeliveryRun:
             enter,
             reader,
             self.failures,
-            begin=self._begin_on_cluster(self.settings, reader) if self.settings is not None else None,
+            begin=partial(cluster.begin, stack, reader, keeps_launches=True) if cluster else None,
             names=self.names,
         )
-
-    def _begin_on_cluster(self, settings: ClusterSettings, reader: PlanContextReader) -> BeginPlanning:
-        # Imported here: optional, and slow to import.
-        from runner.workflow.plans.cluster_planning import ClusterPlanning
-
-        workspace = self.session.workspace
-        if self._opened is None:
-            self._opened = self.session.stack.enter_context(open_chosen_cluster(settings, workspace))
-        cluster, folder = self._opened
-        return ClusterPlanning(workspace, reader, cluster, folder, keeps_launches=True).begin
 
     def _are_overtaken(self, planned: Sequence[PlanResult]) -> bool:
         """Look for launches missing from the ledger; return whether to plan again."""
@@ -124,18 +110,17 @@ class DeliveryRun:
         return [self._plan_again(item, options, now) for item in planned]
 
     def _plan_again(self, item: PlanResult, options: PlanOptions, now: datetime) -> PlanResult:
-        workspace = self.session.workspace
-        if item.own_planner is None:
+        workspace, planner = self.session.workspace, item.planner
+        if planner is None or planner.context is None:
             # A cluster's launches wait in files, each with its deadline.
             unread = PlanContextReader(workspace, self.session.ledger, now).find_unread()
             overdue = find_overdue(item.campaign, unread, now, options)
             return item if overdue is None else replace(item, plan=replace(item.plan, unread=overdue))
-        then, record = item.context, self.session.enter(item.campaign)
+        then, record = planner.context, self.session.enter(item.campaign)
         known = replace(then, now=now, planned_at=then.now)
-        stamps = item.planner.stamps
-        again = plan_campaign(workspace, item.campaign, record, options, known, Problems(), stamps)
+        again = plan_campaign(workspace, item.campaign, record, options, known, Problems(), planner.stamps)
         if again is None:
-            item.planner.require_unchanged()
+            planner.require_unchanged()
             raise PlanChangedError(
                 f"{item.campaign.name} can no longer be planned", hint="`runner validate` says why"
             )
@@ -203,7 +188,7 @@ class DeliveryRun:
     def _record(self, run: CampaignRun, provenance: Run | None) -> None:
         """List the run's launches, and write the lockfile."""
         if provenance is not None:
-            most = None if run.planned.own_planner is not None else _MOST_LISTED
+            most = None if run.planned.planner is not None else _MOST_LISTED
             number = self.session.number(run.planned.campaign)
             run.summary.list_launches(self.session.ledger, number, provenance.id, most)
         self.session.rewrite_lockfile(run.planned.campaign)

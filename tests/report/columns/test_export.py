@@ -27,15 +27,14 @@ from runner.report.facts import (
     CampaignOutline,
     ExperimentOutline,
     MessageOutline,
-    PooledOutline,
     QuestionOutline,
-    WayOutline,
 )
+from runner.report.gathering import pool_questions
 from runner.source.json_schema import load_validator
 from tests.report.counted import make_contact, make_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from runner.campaign.model import ResponseValue
@@ -83,15 +82,6 @@ def make_member(
 MEMBERS = (make_member("p1", "+14155550101"), make_member("p2", "+14155550102"))
 
 
-def pool(outlines: Iterable[MessageOutline]) -> Iterator[PooledOutline]:
-    asked: dict[tuple[str, str], list[tuple[QuestionOutline, str]]] = {}
-    for outline in outlines:
-        for question in outline.questions:
-            asked.setdefault((question.tag, question.scale), []).append((question, outline.id))
-    for found in asked.values():
-        yield PooledOutline(found[0][0], tuple(message for _, message in found))
-
-
 @contextmanager
 def exporting(
     folder: Path,
@@ -107,7 +97,7 @@ def exporting(
     """Yield what writes files of answers, as a report has it; `members` have phone, control group and values."""
     copy = ResultColumns(folder / "copy")
     experiment = ExperimentOutline(outlines[0].id, dict.fromkeys(arms, 1.0)) if arms else None
-    pooled = tuple(pool(outlines))
+    pooled = tuple(pool_questions(outlines))
     scored = [number for number, one in enumerate(pooled) if one.question.scale == "nps"]
     outline = CampaignOutline(outlines, pooled, experiment=experiment, score=next(iter(scored), None))
     with copy.hold() as engine:
@@ -243,9 +233,9 @@ def test_the_control_group_has_rows(tmp_path: Path) -> None:
 
 def test_the_end_of_a_survey_is_that_of_its_arm(tmp_path: Path) -> None:
     """Who answered an arm's last question is done, though another arm asks more; each arm's responses have codes."""
-    short = WayOutline("a", (COLOUR,))
-    long = WayOutline("b", (QuestionOutline("colour", "Which?", ("blue", "RED", "Pink")), WHY))
-    outline = MessageOutline("ask", "tag", (COLOUR, WHY), (short, long))
+    short = (COLOUR,)
+    long = (QuestionOutline("colour", "Which?", ("blue", "RED", "Pink")), WHY)
+    outline = MessageOutline("ask", "tag", (COLOUR, WHY), {"a": short, "b": long})
     rows = [
         make_row("p1", "colour", "Red", arm="a", guid="1"),
         make_row("p2", "colour", "Pink", arm="b", guid="2"),
