@@ -17,8 +17,8 @@ from runner.report.scores import (
     add_mean,
     divide,
     net_promoter_score,
+    rate_response,
     satisfaction_score,
-    wilson_interval,
 )
 from runner.source.normalize import fold_answer
 from runner.wording import hide_phones
@@ -214,23 +214,19 @@ def describe_group(
     `reach` is that of its intervals in standard errors, `score_reaches` of those of the scores of some
     questions; None for no intervals.
     """
-    has_rate = 0 < group.texted >= group.answered
     scores: list[Score] = []
     for number, pooled in enumerate(questions):
         own = score_reaches.get(number, reach)
         score = score_question(pooled.question, group.readings.get(number, {}), own or Z_95).score
-        if score is None or pooled.question.scale not in SCORED:
-            continue
-        if number in scoreless:
-            score = score.replace(value=None, interval=None, standard_error=None, satisfied=None)
-        score = score.leave_out_few()
-        scores.append(score if own else score.replace(interval=None))
-    interval = wilson_interval(group.answered, group.texted, reach) if has_rate and reach else None
+        if score is not None:
+            score = score.leave_out_few(is_hidden=number in scoreless)
+            scores.append(score if own else score.replace(interval=None))
+    rate, interval = rate_response(group.texted, group.answered, reach)
     return GroupReport(
         name=name,
         texted=group.texted,
         answered=group.answered,
-        response_rate=divide(group.answered, group.texted) if has_rate else None,
+        response_rate=rate,
         response_rate_interval=interval,
         completed=group.completed,
         scores=tuple(scores),

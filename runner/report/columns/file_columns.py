@@ -143,7 +143,7 @@ _COLUMNS = {"answers": _ANSWERS, "answers-long": _LONG, "results": _RESULTS, "ca
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """What files of answers have, beside the answers.
+    """The content of files of answers, beside the answers.
 
     Attributes:
         campaign: the campaign's name.
@@ -239,7 +239,7 @@ class CodedColumn(Part, frozen=True):
 
 
 class Codebook(Document, frozen=True):
-    """What the columns of `answers.csv`, `answers.parquet` and `answers.sav` hold: a row a person.
+    """The columns of `answers.csv`, `answers.parquet` and `answers.sav`, which have a row a person.
 
     Rows are the people whom the campaign was sent to, or may have been, and its control group.
 

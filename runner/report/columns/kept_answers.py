@@ -42,14 +42,7 @@ QUALIFY row_number() OVER (PARTITION BY person, message, question ORDER BY rank 
 CREATE OR REPLACE TEMP VIEW latest AS FROM told WHERE question IS NOT NULL AND NOT refuses
 QUALIFY row_number() OVER (PARTITION BY person, question ORDER BY rank DESC) = 1;
 """
-_LABELS = {
-    "question": "INTEGER",
-    "reading": "INTEGER",
-    "code": "INTEGER",
-    "label": "VARCHAR",
-    "value": "DOUBLE",
-    "concludes": "BOOLEAN",
-}
+_LABELS = "question INTEGER, reading INTEGER, code INTEGER, label VARCHAR, value DOUBLE, concludes BOOLEAN"
 # Names of people who have left the audience are not known, so their words stay away.
 _WORDS = """
 SELECT DISTINCT told.person, words, cells FROM told JOIN members m ON m.person = told.person

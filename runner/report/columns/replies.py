@@ -43,17 +43,11 @@ _OWN_WORDS_NUMBER = 0
 """The number of the reading of all answers that are not kept."""
 _FOUND = "SELECT message, refuses, says_nothing, arm, question_tag, count(*) AS n FROM named GROUP BY ALL"
 # A slot is a question as an arm of a message asks it.
-_ASKED = {
-    "slot": "INTEGER",
-    "message": "INTEGER",
-    "arm": "VARCHAR",
-    "place": "INTEGER",
-    "question": "INTEGER",
-    "question_tag": "VARCHAR",
-    "text": "VARCHAR",
-    "kind": "VARCHAR",
-}
-_READINGS = {"slot": "INTEGER", "answer": "VARCHAR", "response": "VARCHAR", "reading": "INTEGER"}
+_ASKED = (
+    "slot INTEGER, message INTEGER, arm VARCHAR, place INTEGER, question INTEGER, question_tag VARCHAR, "
+    "text VARCHAR, kind VARCHAR"
+)
+_READINGS = "slot INTEGER, answer VARCHAR, response VARCHAR, reading INTEGER"
 _NAMED = """
 CREATE OR REPLACE TEMP VIEW named AS SELECT * REPLACE ({number} AS message) FROM results;
 CREATE OR REPLACE TEMP VIEW reached AS SELECT * REPLACE ({number} AS message) FROM contacts;
@@ -115,7 +109,7 @@ def read_replies(
     )
     engine.fill(
         "offered",
-        {"slot": "INTEGER", "folded": "VARCHAR"},
+        "slot INTEGER, folded VARCHAR",
         [(slot, text) for slot, row in enumerate(slots) for text in _list_offered(row[-1])],
     )
     engine.fill("readings", _READINGS, ())
