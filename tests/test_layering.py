@@ -214,17 +214,12 @@ COMMANDS_KNOW = (
 )
 """Rooms that commands call; `runner sandbox` serves the sandbox itself."""
 COMMANDS_STILL_KNOW = {
-    "apply": {"runner.ledger"},
     "demo": {"runner.source"},
-    "explain": {"runner.source"},
-    "forget": {"runner.audience"},
-    "key": {"runner.service"},
-    "law": {"runner.timing"},
-    "pause": {"runner.service"},
+    "manual": {"runner.source", "runner.timing"},
+    "people": {"runner.audience"},
+    "admin": {"runner.service"},
     "plan": {"runner.github"},
-    "record": {"runner.git"},
-    "report": {"runner.campaign", "runner.report"},
-    "schema": {"runner.source"},
+    "report": {"runner.report"},
 }
 """Rooms below the use cases that commands still import: this list may only become shorter."""
 
@@ -242,8 +237,6 @@ def test_commands_call_use_cases() -> None:
 def test_commands_do_not_share_work() -> None:
     """Work that two commands share is in a use case or a writer: no command imports another."""
     shared = {
-        "resume": {"runner.cli.commands.pause"},
-        "report": {"runner.cli.commands.reconcile"},
         # A job shows what the commands show that it is made of.
         "jobs": {f"runner.cli.commands.{name}" for name in ("apply", "plan", "reconcile")},
     }

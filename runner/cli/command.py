@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import os
+import re
+from textwrap import dedent, indent
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,8 +35,22 @@ def special_option(*names: str, **attributes: Any) -> Decorator:
     return click.option(*names, cls=SpecialOption, **attributes)
 
 
+_EXAMPLES = re.compile(r"\n+(Examples?:)\n+")
+
+
 class _Page(click.Command):
-    """A command that takes the common options; its help page has no special ones without `--help-all`."""
+    """A command that takes the common options; its help page has no special ones without `--help-all`.
+
+    The examples of its docstring end the page.
+    """
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.help, *examples = _EXAMPLES.split(inspect.cleandoc(self.help or ""), maxsplit=1)
+        if examples:
+            head, body = examples
+            shown = f"{head}\n{indent(dedent(body), '  ')}".replace("\n\n", "\n\n\b\n")
+            self.epilog = "\n\n".join(filter(None, (self.epilog, f"\b\n{shown}")))
 
     def get_params(self, ctx: Context) -> list[Parameter]:
         """Return its parameters, and after them the common options."""

@@ -9,7 +9,7 @@ import sys
 import textwrap
 import time
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,7 +20,7 @@ from runner.workflow.observer import Observer, Progress
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Container, Sequence
 
     from runner.document import Document
     from runner.errors import RunnerError
@@ -37,14 +37,6 @@ _STYLED = re.compile(r"((?:\x1b\[\d+m)+([^\x1b]+)\x1b\[0m)")
 def print_json(document: Document) -> None:
     """Write a JSON document to standard output."""
     click.echo(fit_json(document.write(), sys.stdout))
-
-
-def show(result: Any, format_: str, writers: Mapping[str, Callable[[Any], None]]) -> None:
-    """Write a use case's result in a format: `json` by its document, others by their writer."""
-    if format_ == "json":
-        print_json(getattr(result, "document", result))
-    else:
-        writers[format_](result)
 
 
 def find_width(*, err: bool = False) -> int | None:

@@ -64,10 +64,17 @@ GROUPS = {
 }
 """Commands with their help, in groups: here, so that `--help` imports none of them."""
 COMMANDS = {name: words for commands in GROUPS.values() for name, words in commands.items()}
+_MODULES = {
+    **dict.fromkeys(("pause", "resume"), "pausing"),
+    **dict.fromkeys(("who", "optouts", "forget"), "people"),
+    **dict.fromkeys(("doctor", "key", "ledger"), "admin"),
+    **dict.fromkeys(("explain", "law", "schema", "completion"), "manual"),
+}
+"""Modules of the commands that do not have one of their own name."""
 
 
 class LazyGroup(Group):
-    """A group whose commands are imported on demand: each file is one command."""
+    """A group whose commands are imported on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
         """Return the commands' names in the order of the help page."""
@@ -77,7 +84,8 @@ class LazyGroup(Group):
         """Import one command; None if there is no such command."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"runner.cli.commands.{cmd_name}").command
+        module = importlib.import_module(f"runner.cli.commands.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -104,7 +112,7 @@ def _enter_folder(ctx: click.Context, _option: click.Parameter, value: str | Non
         os.chdir(value)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.option(
     "-C",
     metavar="DIR",

@@ -103,7 +103,6 @@ def format_option(*formats: str) -> Callable[[Callable[..., int]], Callable[...,
         "format_",
         type=click.Choice(formats),
         default=formats[0],
-        show_default=True,
         help="Output format.",
     )
 
@@ -113,7 +112,6 @@ LOCK_TIMEOUT = special_option(
     "lock_timeout_s",
     type=DURATION,
     default="0s",
-    show_default=True,
     metavar="TIME",
     help="Time to wait for runs that are sending.",
 )

@@ -89,7 +89,7 @@ class ReservedLaunch(LaunchEntry, frozen=True):
 class Reservation:
     """A group of launches that were reserved together, with their runs.
 
-    `id` is random; a ledger with that id has all launches of the group that can have been sent.
+    `id` is a digest of its text; a ledger that has absorbed it has all its launches that can have been sent.
     """
 
     id: str
@@ -118,14 +118,20 @@ class LaunchRecord(LaunchEntry, frozen=True):
     sent_at: str
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedLaunch:
-    """An accepted launch, for reconciling; `is_open`: a session may be open, as last read."""
+class AcceptedLaunch(NamedTuple):
+    """An accepted launch, for reconciling.
+
+    `is_open`: a session may be open, as last read. `held` and `forgotten` count results: in the ledger, and
+    known and not kept.
+    """
 
     launch_id: int
     project_launch_guid: str
+    tag: str
     recipients: int
     is_open: bool
+    held: int
+    forgotten: int
 
 
 @dataclass(frozen=True, slots=True)

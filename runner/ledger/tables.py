@@ -148,25 +148,6 @@ results = _table(
 )
 
 # What the service says of each launch while its campaign is reconciled: `runner.ledger.results.readings`.
-launch_readings = _table(
-    "launch_readings",
-    _key("reading"),
-    Column("launch_id", Integer, primary_key=True, autoincrement=False),
-    *_texts("tag", "project_launch_guid"),
-    _number("held"),  # results in the ledger at the beginning
-    *(
-        Column(name, Boolean, nullable=False, server_default=false())
-        for name in ("is_listed", "is_unreadable")
-    ),
-    *(Column(name, Integer) for name in COUNTS),
-    Column("definition", LedgerText),  # the service's, if the ledger has none
-    # Of launches whose results were read: see `ReadOutcome`.
-    Column("is_short", Boolean),
-    Column("shown", Integer),
-    Column("claimed", Integer),
-    Column("lost", Integer, nullable=False, server_default="0"),
-    Index("launch_readings_by_guid", "reading", "project_launch_guid"),
-)
 
 # The last run that held a campaign. `term` grows with every holder, so an old term is a lost lock.
 locks = _table(

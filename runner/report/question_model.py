@@ -192,7 +192,7 @@ class QuestionReport(Part, frozen=True):
 
 
 class QuotedComment(Part, frozen=True):
-    """A person's own words in answer to a question, with what tells who they are masked.
+    """A person's own words in answer to a question; names, phones and e-mail addresses are masked.
 
     Attributes:
         question: the question's tag.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from fractions import Fraction
 
 Style = Literal["", "strong", "quiet", "notice"]
@@ -86,7 +86,6 @@ class Line:
     """A cell that draws values over time, for pages only; None is a gap."""
 
     values: Sequence[float | None]
-    words: str = ""
 
 
 Cell = str | int | Link | Bar | Estimate | Line | None
@@ -232,13 +231,42 @@ def is_empty(block: Block) -> bool:
     return False
 
 
-def describe(drawn: Chart | Stack | Tiles) -> list[Block]:
-    """Return the figures of a drawing as blocks, for documents that have no drawings."""
-    match drawn:
-        case Chart(table=table):
-            return [Sentence(table.caption), table]
-        case Stack(parts):
-            rows = [(one.name, one.count, one.text, Bar(one.share)) for one in parts]
-            return [TableBlock(("Answer", "People", "Share", BAR), rows)]
-        case Tiles(tiles):
-            return [Items([ListItem(one.words, term=one.name) for one in tiles])]
+PlainBlock = Sentence | Items | TableBlock | Code | Section
+"""A block of a document that has no drawings."""
+
+
+def list_plain(blocks: Iterable[Block]) -> Iterator[PlainBlock]:
+    """Yield blocks for documents that have no drawings, one below the other: drawings by their figures."""
+    for block in blocks:
+        match block:
+            case Beside(inner) | Section(title="", blocks=inner):
+                yield from list_plain(inner)
+            case Chart(table=table):
+                yield from list_plain([Sentence(table.caption), table])
+            case Stack(parts):
+                rows = [(one.name, one.count, one.text, Bar(one.share)) for one in parts]
+                yield TableBlock(("Answer", "People", "Share", BAR), rows)
+            case Tiles(tiles):
+                yield Items([ListItem(one.words, term=one.name) for one in tiles])
+            case _ if not is_empty(block):
+                yield block
+
+
+BAR_WIDTH = 20
+"""Characters of a bar of 100 %."""
+_EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
+
+
+def write_cell(cell: Cell) -> str | int:
+    """Return a cell for documents that have no drawings: bars are of block characters."""
+    match cell:
+        case Bar(share):
+            eighths = round((share or 0) * BAR_WIDTH * 8)
+            return "█" * (eighths // 8) + _EIGHTHS[eighths % 8]
+        case Link(text=text) | Estimate(words=text):
+            return text
+        case Line():
+            return ""
+        case None:
+            return "not known"
+    return cell

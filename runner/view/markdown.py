@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 from runner.view.blocks import (
     Bar,
-    Beside,
     Code,
     Estimate,
     Items,
@@ -17,20 +16,16 @@ from runner.view.blocks import (
     Section,
     Sentence,
     TableBlock,
-    describe,
-    is_empty,
+    list_plain,
+    write_cell,
 )
 from runner.wording import Markdown, count_words, escape_html, escape_markdown, escape_steering, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from fractions import Fraction
 
-    from runner.view.blocks import Block, Cell, Column, ListItem
+    from runner.view.blocks import Block, Cell, Column, ListItem, PlainBlock
 
-BAR_WIDTH = 20
-"""Characters of a bar of 100 %."""
-_EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 _URL_CHARACTERS = ":/?#@!$&'*+,;=%~"
 
 
@@ -45,7 +40,7 @@ def write_markdown(
         most_rows: of a table, at most.
         longest: document, in characters; a sentence says how much is left out.
     """
-    parts = [part.rstrip("\n") for block in blocks for part in _list_parts(block, level, most_rows)]
+    parts = [part.rstrip("\n") for part in _list_parts(blocks, level, most_rows)]
     if longest is not None:
         parts = list(_fit(parts, longest))
     return "\n\n".join(parts) + "\n"
@@ -62,36 +57,35 @@ def _fit(parts: list[str], room: int) -> Iterator[str]:
         yield part
 
 
-def _list_parts(block: Block, level: int, most: int | None) -> Iterator[str]:
-    if is_empty(block):
-        return
+def _list_parts(blocks: Iterable[Block], level: int, most: int | None) -> Iterator[str]:
+    for block in list_plain(blocks):
+        if isinstance(block, Section) and not block.is_folded:
+            yield f"{'#' * level} {escape_markdown(block.title)}"
+            yield from _list_parts(block.blocks, level + 1, most)
+        else:
+            yield _write(block, level, most)
+
+
+def _write(block: PlainBlock, level: int, most: int | None) -> str:
     match block:
-        case Section(title, blocks, is_folded=True):
+        case Section(title, blocks):
             # The blank lines let Markdown begin and end inside of HTML (CommonMark 0.31, 4.6).
             inner = write_markdown(blocks, level + 1, most)
-            yield f"<details><summary>{escape_html(title)}</summary>\n\n{inner}\n</details>"
-        case Section(title="", blocks=blocks) | Beside(blocks):
-            for one in blocks:
-                yield from _list_parts(one, level, most)
-        case Section(title, blocks):
-            yield f"{'#' * level} {escape_markdown(title)}"
-            yield from _list_parts(Beside(blocks), level + 1, most)
+            return f"<details><summary>{escape_html(title)}</summary>\n\n{inner}\n</details>"
         case Sentence(text, style):
             written = escape_markdown(text)
             written = f"**{written}**" if style in {"strong", "notice"} else written
-            yield f"> {written}" if style == "notice" else written
+            return f"> {written}" if style == "notice" else written
         case Items(title=title):
             lines = [line for one in block.entries for line in _write_item(one)]
             head = [f"> [!WARNING]\n> {escape_markdown(title)}:\n>"] if title else []
-            yield "\n".join([*head, *(f"> {line}" if title else line for line in lines)])
+            return "\n".join([*head, *(f"> {line}" if title else line for line in lines)])
         case TableBlock():
-            yield _write_table(block, most)
+            return _write_table(block, most)
         case Code(text):
             # Longer than any that a text could close it with (CommonMark 0.31, 4.5).
             fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
-            yield f"{fence}\n{escape_steering(text)}\n{fence}"
-        case _:
-            yield from _list_parts(Beside(describe(block)), level, most)
+            return f"{fence}\n{escape_steering(text)}\n{fence}"
 
 
 def _write_item(one: ListItem) -> Iterator[str]:
@@ -108,27 +102,13 @@ def _write_table(table: TableBlock, most: int | None) -> str:
 
 
 def _write_cell(head: Column, cell: Cell) -> str | int:
-    match cell:
-        case Link(text, url):
-            # GitHub gives headings anchors of its own.
-            return text if url.startswith("#") else Markdown(_link(text, url))
-        case Bar(share):
-            return Markdown(draw_bar(share))
-        case Estimate(words=text) | Line(words=text):
-            return Markdown(text)
-        case None:
-            return "not known"
-        case str() if head.kind == "figure":
-            return Markdown(cell)
-        case _:
-            return cell
+    if isinstance(cell, Link) and not cell.url.startswith("#"):
+        # GitHub gives headings anchors of its own.
+        return Markdown(_link(cell.text, cell.url))
+    written = write_cell(cell)
+    is_ours = isinstance(cell, Bar | Estimate | Line) or (head.kind == "figure" and isinstance(cell, str))
+    return Markdown(written) if is_ours else written
 
 
 def _link(text: str, url: str) -> str:
     return f"[{escape_markdown(text)}]({quote(url, safe=_URL_CHARACTERS)})"
-
-
-def draw_bar(share: Fraction | None) -> str:
-    """Return a share as a bar of block characters, to the eighth of a character."""
-    eighths = 0 if share is None else round(share * BAR_WIDTH * 8)
-    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8]

@@ -60,8 +60,8 @@ class ReportOptions:
 
     `columns` of the audience break the turnout down, into groups of at least `least` recipients. With
     `include_pii`, files of answers contain phones, and people's own words as they are; with `comments`,
-    reports and files have these with what tells who people are masked. `formats` of files of answers are
-    written to `folder`.
+    reports and files have these with names, phones and e-mail addresses masked. `formats` of files of
+    answers are written to `folder`.
     """
 
     columns: tuple[str, ...] = ()
@@ -90,7 +90,8 @@ class CampaignReporter:
         self._ledger, self._campaign, self._options = ledger, campaign, options
         files = self._files = options.list_files(campaign.name)
         self._target = workspace.target
-        self._record = workspace.read_head(ledger, campaign)
+        self._campaign_id = workspace.find_campaign_id(ledger, campaign)
+        self._key = None if self._campaign_id is None else workspace.key
         self._outline = outline_campaign(campaign)
         self._columns = tuple(dict.fromkeys(find_group_column(campaign, name) for name in options.columns))
         if files and campaign.export_columns:
@@ -136,7 +137,7 @@ class CampaignReporter:
     ) -> CampaignFacts:
         """Return the ledger's data on the campaign, and update the engine's tables of results and people."""
         # A campaign that was never sent has no rows in the ledger.
-        campaign, campaign_id = self._campaign, self._record.campaign_id or 0
+        campaign, campaign_id = self._campaign, self._campaign_id or 0
         copy.refresh(
             engine,
             read_version(connection),
@@ -154,10 +155,10 @@ class CampaignReporter:
         Raises:
             CampaignError: a list of excluded people cannot be read.
         """
-        if not self._calls or self._record.key is None:
+        if not self._calls or self._key is None:
             return lambda _: False
         problems = Problems()
-        suppressions = read_suppressions(connection, self._record.key)
+        suppressions = read_suppressions(connection, self._key)
         excluded = read_excluded(self._campaign, problems)
         if problems.error_count:
             raise CampaignError(
@@ -173,7 +174,7 @@ class CampaignReporter:
         """
         if not self._has_comments:
             return [], False
-        sent = read_trace(sendings.read_audience_trace(connection, self._record.campaign_id or 0))
+        sent = read_trace(sendings.read_audience_trace(connection, self._campaign_id or 0))
         if sent is None:
             return [], False
         now = trace_audience(self._campaign)
@@ -195,7 +196,7 @@ class CampaignReporter:
         has_control_group = self._files and variants is not None and variants.holdout
         is_for_files = self._options.include_pii or self._exported or self._language or has_control_group
         # Before anything was sent nobody has a pseudonym.
-        key = self._record.key if self._columns or self._has_comments or is_for_files else None
+        key = self._key if self._columns or self._has_comments or is_for_files else None
         try:
             load_members(engine, () if key is None else self._list_members(key, may_call, gone), names)
         except CampaignError as error:

@@ -152,7 +152,7 @@ def test_report_prints_markdown_by_default(folder: Path, run: Run) -> None:
     printed = run("report", cwd=folder)
     assert printed.returncode == 0
     assert printed.stdout.startswith("# pulse\n")
-    assert "**Nobody was texted yet.**" in printed.stdout
+    assert "**Nobody has been texted yet.**" in printed.stdout
 
 
 @pytest.mark.slow

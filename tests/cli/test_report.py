@@ -194,7 +194,8 @@ def test_groups_say_that_they_are_not_known(folder: Path) -> None:
     with closing(sqlite3.connect(folder / ".runner/ledger.sqlite")) as connection, connection:
         connection.execute("UPDATE launch_stats SET reconciled_at = NULL")
     assert (
-        "By city: not known until all answers were read." in run("report", "--by", "city", cwd=folder).stdout
+        "By city: not known until all answers have been read."
+        in run("report", "--by", "city", cwd=folder).stdout
     )
     found = report_json(folder, "--by", "city")
     assert (found["groups"], found["unknown_groups"]) == ([], ["city"])
@@ -387,7 +388,7 @@ def test_names_that_the_audience_has_lost_are_not_shown_unawares(folder: Path) -
     assert report_json(folder)["comments"]["is_audience_changed"] is False
     audience.write_text(sent.replace("Bob", "Rob"), encoding="utf-8")
     done = run("report", cwd=folder)
-    assert "names that it lost are not masked" in done.stdout
+    assert "names that are no longer on it are not masked" in done.stdout
     assert "pulse: the audience has changed since it was sent to" in done.stderr
     audience.write_text(re.sub("first.name", "size", sent, count=1, flags=re.IGNORECASE), encoding="utf-8")
     shown = report_json(folder)["comments"]

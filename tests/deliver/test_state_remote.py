@@ -511,7 +511,7 @@ def test_a_damaged_ref_is_not_taken_for_an_empty_one(world: World, faulty: Fault
     assert (done.returncode, done.stderr) == (
         1,
         (
-            "Error: origin:refs/runner/live/pulse.0.reserved.json is damaged at its top level\n"
+            "Error: the lockfile origin:refs/runner/live/pulse.0.reserved.json is damaged at its top level\n"
             "  nothing is sent as long as it is unclear who was texted. With the lockfiles at hand, remove it (git "
             "push origin --delete refs/runner/live): `runner apply` asks the service for what they lack\n"
         ),

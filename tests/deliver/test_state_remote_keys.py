@@ -81,7 +81,7 @@ def test_a_forged_reservation_is_refused(
     done = second.apply()
     assert done.returncode == 1
     assert done.stderr.startswith(
-        "Error: origin:refs/runner/live/pulse.0.reserved.json:5: a line of the launches "
+        "Error: the lockfile origin:refs/runner/live/pulse.0.reserved.json:6: the reserved launch "
     )
     assert done.stderr.endswith(
         f"was written without this RUNNER_STATE_KEY: it does not fit its seal\n{MENDING}"

@@ -62,7 +62,7 @@ def fill(ledger: Ledger, *texts: str, key: TargetKey = KEY) -> None:
 
 def rewrite(ledger: Ledger, identity: Identity) -> str:
     """Write the lockfile as a run does, and return its text; empty if there is none."""
-    rewrite_lockfile(ledger, identity, enter_record(ledger, identity))
+    rewrite_lockfile(ledger, identity, enter_record(ledger, identity).require_entered())
     return LOCKFILE.read(identity.lockfile) or ""
 
 

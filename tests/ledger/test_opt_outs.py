@@ -41,10 +41,9 @@ def reply(phone: str, guid: str, state: State = "confirmed") -> OptOut:
 
 
 def find(ledger: Ledger, *phones: str) -> list[str | None]:
-    """Return the states of people: all are read, or some, or they are asked for right before a send."""
+    """Return the states of people: all are read, or they are asked for right before a send."""
     with ledger.reading() as connection:
         found: list[str | None] = [read_suppressions(connection, KEY).find(phone) for phone in phones]
-        assert [read_suppressions(connection, KEY, phones).find(phone) for phone in phones] == found
         barred = {phone for phone, state in zip(phones, found, strict=True) if state}
         assert find_suppressed(connection, KEY, phones) == barred
     return found

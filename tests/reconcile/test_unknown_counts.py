@@ -161,7 +161,7 @@ def test_before_anything_was_read_nothing_is_zero(pulse: Pulse) -> None:
     assert "- 2 people to text; how many were texted is not known.\n" in text
     assert "- **Response**: not known\n- **Answered**: not known\n- **Opted out**: not known\n" in text
     assert " | 2 | not known | not known | – |\n" in text
-    assert text.endswith("\nNo answers were read yet.\n")
+    assert text.endswith("\nNo answers have been read yet.\n")
     page = pulse.run("report", "--format", "html").stdout
     assert "<dt>Response</dt><dd>not known</dd>" in page
 
@@ -193,7 +193,7 @@ def test_a_launch_that_came_later_leaves_the_rest_as_it_was(pulse: Pulse) -> Non
     assert report["half_answered_within_s"] is None
     assert report["days"] == []
     text = pulse.run("report").stdout
-    assert "How many answered is not known: not all answers were read yet.\n" in text
+    assert "It is not known how many answered: not all answers have been read yet.\n" in text
     assert "ask: people who answered: 1 so far, as not all texts are accounted for yet.\n" in text
     assert "ask: surveys that have ended: 1 so far, as not all texts are accounted for yet.\n" in text
     assert text.endswith(" (UTC), with the answers to 2 of 3 batches of texts.\n")
@@ -422,7 +422,7 @@ def test_answers_that_cannot_be_read_are_not_known(pulse: Pulse, lost: str, *, h
     assert (question["asked"], question["answers"]) == (None, None)
     assert "1 can be read" not in report["discrepancies"][0]
     assert f"launch {SECOND}: 1 result counted, 0 can be read, since " in report["discrepancies"][0]
-    words = "How many answered is not known: not all answers were read yet.\n"
+    words = "It is not known how many answered: not all answers have been read yet.\n"
     assert words in pulse.run("report").stdout
     # Again, as long as it is so.
     pulse.run("reconcile", code=3)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from runner.document import round_exactly
 from runner.report.documents.formats import COLUMNS, WRITERS, round_ends
-from runner.report.documents.index import write_index
+from runner.report.documents.page import write_index
 from tests.report.examples import EXAMPLES, build_reminded
 from tests.report.odd_reports import build_empty
 from tests.report.sample import replace

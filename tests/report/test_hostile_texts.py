@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from runner.report.documents.formats import write_csv, write_json
-from runner.report.documents.index import write_index
-from runner.report.documents.page import write_html, write_markdown
+from runner.report.documents.page import write_html, write_index, write_markdown
 from runner.wording import escape_markdown, write_line
 from tests.report.odd_reports import build_hostile
 

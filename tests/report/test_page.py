@@ -16,10 +16,9 @@ from runner.document import Part
 from runner.reasons import REASONS
 from runner.report.comparison_model import AnalysisReport, ArmShare, PairComparison, SplitReport
 from runner.report.documents.comparisons import show_experiment, show_groups, write_analysis
-from runner.report.documents.index import write_index
-from runner.report.documents.page import write_html, write_markdown
+from runner.report.documents.page import write_html, write_index, write_markdown
 from runner.report.model import Audience, Caveat
-from runner.view.blocks import TableBlock
+from runner.view.blocks import Section, TableBlock
 from tests.report.examples import (
     EXAMPLES,
     build_compared,
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from runner.report.comparison_model import Verdict
     from runner.report.model import CampaignReport
-    from runner.view.blocks import Section
 
 FOLDED = re.compile(r"<details.*", re.DOTALL)
 HIDDEN = re.compile(r"<(style|svg|thead|title|caption|figcaption)\b.*?</\1>", re.DOTALL)
@@ -125,9 +123,12 @@ def test_the_first_row_is_of_people() -> None:
 def test_a_campaign_that_was_not_sent_is_one_sentence() -> None:
     """It says so, and when it may be sent; there are no zeros."""
     lines = read_open(build_unsent()).split("\n")
-    assert lines[-1] == "Nobody was texted yet. Texts go out from 11 January 2027, 10:00 (America/New_York)."
+    assert (
+        lines[-1]
+        == "Nobody has been texted yet. Texts will go out from 11 January 2027, 10:00 (America/New_York)."
+    )
     assert "<section" not in write_html(build_unsent())
-    assert read_open(replace(build_unsent(), next_send_at=None)).endswith("\nNobody was texted yet.")
+    assert read_open(replace(build_unsent(), next_send_at=None)).endswith("\nNobody has been texted yet.")
 
 
 def test_few_answers_make_no_score() -> None:
@@ -154,7 +155,7 @@ def test_what_is_not_known_is_no_zero() -> None:
         report.people, texted=None, answered=None, response_rate=None, completion_rate=None, opted_out=None
     )
     shown = read_open(replace(report, people=unread, reconciled_launches=7))
-    assert "Not all answers were read yet: what rests on all of them is not known." in shown
+    assert "Not all answers have been read yet, so some figures are not known." in shown
     for name in ("Response", "Answered", "Opted out"):
         assert f"\n{name}\nnot known\n" in shown
     assert "with the answers to 7 of 8 batches of texts" in write_html(replace(report, reconciled_launches=7))
@@ -206,10 +207,10 @@ def test_figures_that_may_change_or_do_not_add_up_are_said_to() -> None:
 
 
 def test_replaced_people_are_said() -> None:
-    """Whoever a later text of ours kept from answering is counted apart, with the response without them."""
-    ended = "A later text of ours ended the survey of 96 people before they answered"
-    assert f"{ended}: without them the response is 45.6\u202f%." in read_open(build_reminded())
-    assert "without them" not in read_open(build_few())
+    """Whoever a later text kept from answering is counted apart, with the response without them."""
+    ended = "96 people got another text from us before they had answered, which ended their survey."
+    assert f"{ended} Without them, the response is 45.6\u202f%." in read_open(build_reminded())
+    assert "Without them" not in read_open(build_few())
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -245,21 +246,21 @@ def test_groups_are_dots_beside_everybody() -> None:
     assert page.count('class="everybody"') == page.count('class="dot"') > 100
     said = read_sentences(show_groups(build_regions()))
     assert said == [
-        "Left out: 3 groups, 14 people together, so that no group of fewer than 10 people can be made out.",
+        "Left out: 3 groups with 14 people in all, so that nobody in a group of fewer than 10 can be recognised.",
         "Scores of fewer than 10 answers are left out (–).",
     ]
     empty = replace(build_regions(), groups=(), suppressed=0, suppressed_texted=0)
-    assert read_sentences(show_groups(empty)) == ["Nobody was texted yet."]
+    assert read_sentences(show_groups(empty)) == ["Nobody has been texted yet."]
 
 
 @pytest.mark.parametrize(
     ("verdicts", "said"),
     [
-        (("too_early", "too_early"), ["Too early to tell between the texts."]),
-        (("too_few", "too_few"), ["Too few people to tell between the texts."]),
-        (("too_few", "no_difference_shown"), ["No difference shown between the texts."]),
-        (("differs", "no_difference_shown"), ["More people answered B than A."]),
-        (("no_difference_shown", "differs"), ["A has a higher NPS than B."]),
+        (("too_early", "too_early"), ["It is too early to tell which text does better."]),
+        (("too_few", "too_few"), ["There are too few people to tell which text does better."]),
+        (("too_few", "no_difference_shown"), ["No text clearly does better than another."]),
+        (("differs", "no_difference_shown"), ["More people answered “B” than “A”."]),
+        (("no_difference_shown", "differs"), ["“A” has a higher NPS than “B”."]),
     ],
 )
 def test_a_verdict_is_a_sentence(verdicts: Sequence[Verdict], said: list[str]) -> None:
@@ -272,9 +273,7 @@ def test_a_verdict_is_a_sentence(verdicts: Sequence[Verdict], said: list[str]) -
     assert read_sentences(show_experiment(compared, "nps")) == said
 
 
-DATED_VERDICT = (
-    "The verdict and these figures are of the people texted, and of the answers, before 15 December 2026."
-)
+DATED_VERDICT = "Texts and answers before 15 December 2026 count here."
 
 
 @pytest.mark.parametrize(
@@ -282,15 +281,15 @@ DATED_VERDICT = (
     [
         (
             AnalysisReport("sequential", None, None, is_due=True),
-            "Tested anew at every look: of 100 experiments without a difference, at most 5 ever show one.",
+            "Tested at every report: of 100 experiments without a difference, at most 5 ever show one.",
         ),
         (
             AnalysisReport("fixed", None, 1000, is_due=False),
-            "The verdict is taken 7 days after 1,000 people got each text.",
+            "The texts are compared 7 days after 1,000 people got each of them.",
         ),
         (
             AnalysisReport("fixed", date(2026, 12, 15), None, is_due=False),
-            "The verdict is taken by the first report with all answers of 15 December 2026.",
+            "The first report with all answers of 15 December 2026 compares the texts.",
         ),
         (
             AnalysisReport("fixed", date(2026, 12, 15), 1, is_due=True),
@@ -298,7 +297,7 @@ DATED_VERDICT = (
         ),
         (
             AnalysisReport("fixed", date(2026, 12, 15), 1, is_due=True, answered_later=12),
-            f"{DATED_VERDICT} 12 people answered later, which is not counted here.",
+            f"{DATED_VERDICT} 12 people answered later.",
         ),
     ],
 )
@@ -315,7 +314,9 @@ def test_pairs_of_too_few_people_are_listed() -> None:
         PairComparison("response", "C", "A", None, None, None, "too_few"),
     )
     blocks = show_experiment(replace(build_compared(), comparisons=pairs), "nps").blocks
-    (table,) = (one for one in blocks if isinstance(one, TableBlock) and one.rows[0][0] == "B against A")
+    (folded,) = (one for one in blocks if isinstance(one, Section))
+    assert folded.is_folded
+    (table,) = (one for one in folded.blocks if isinstance(one, TableBlock))
     few = ("–", "–", "–", "too few people to tell")
     assert list(table.rows) == [
         ("B against A", "Response", "+10.0 points", "–", "0.060", "no difference shown"),
@@ -331,16 +332,16 @@ def test_what_waves_show_is_said_once() -> None:
     assert "95\u202f% interval of the NPS" in read_open(report)
     response, score = report.series.changes
     for verdict, said in (
-        ("no_difference_shown", "The NPS shows no change since June 2026: p 0.031."),
-        ("too_few", "The NPS: too few people to tell a change since June 2026."),
+        ("no_difference_shown", "The NPS has not clearly changed since June 2026."),
+        ("too_few", "There are too few people to tell whether the NPS has changed since June 2026."),
     ):
         changes = (response, replace(score, verdict=verdict, interval=None))
         tests = (replace(report.series.tests[0], verdict="too_few"), replace(report.series.tests[1], waves=4))
         shown = read_open(replace(report, series=replace(report.series, changes=changes, tests=tests)))
         assert said in shown
         assert "▲" not in shown
-        assert "The NPS: too few people to tell a difference over all 5 surveys." in shown
-        assert "The response shows no difference over 4 surveys (p 0.391)." in shown
+        assert "There are too few people to tell whether the NPS has changed over all 5 surveys." in shown
+        assert "The response has not clearly changed over 4 surveys." in shown
 
 
 def test_a_split_that_was_not_planned_is_a_notice() -> None:
@@ -352,7 +353,7 @@ def test_a_split_that_was_not_planned_is_a_notice() -> None:
     compared = replace(build_compared(), split=SplitReport(arms, 0.0, is_as_planned=False))
     said = read_sentences(show_experiment(compared, "nps"))
     shares = "A 70.0\u202f% (planned 50\u202f%), B 30.0\u202f% (planned 50\u202f%)"
-    words = "Something other than the lot chose, so differences mean little."
+    words = "Something other than chance decided who got which text, so the differences mean little."
     assert said[-1] == f"Not split as planned: {shares}. {words}"
 
 

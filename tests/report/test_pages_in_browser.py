@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from runner.report.documents.index import write_index
-from runner.report.documents.page import write_html
+from runner.report.documents.page import write_html, write_index
 from tests.report.examples import EXAMPLES
 from tests.report.odd_reports import build_hostile
 

@@ -14,7 +14,7 @@ import pytest
 import requests
 from click.testing import CliRunner
 
-from runner.cli.commands.sandbox import command
+from runner.cli.commands.sandbox import sandbox
 from runner.errors import RunnerError
 from runner.sandbox.model import Definition, ServiceQuestion
 from runner.sandbox.service import Service
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PHONES = ("+14155550101", "+14155550102")
-RUN = "from runner.cli.commands.sandbox import command; command()"
+RUN = "from runner.cli.commands.sandbox import sandbox; sandbox()"
 
 
 def launch(db: Path, *phones: str) -> None:
@@ -59,7 +59,7 @@ def test_simulate_gives_json(db: Path) -> None:
     """`simulate --format json` gives its counts as a document that starts with its version."""
     launch(db)
     arguments = ["simulate", "--db", str(db), "--response-rate", "1", "--format", "json"]
-    result = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    result = CliRunner().invoke(sandbox, arguments, catch_exceptions=False)
     document = json.loads(result.stdout)
     assert next(iter(document.items())) == ("format_version", "1.0")
     started, ended = (datetime.fromisoformat(document.pop(name)) for name in ("started", "ended"))
@@ -80,7 +80,7 @@ def test_simulate_tells_people(db: Path) -> None:
     """`simulate` says in words what happened, and that nothing did where nobody is asked."""
     launch(db)
     arguments = ["simulate", "--db", str(db), "--response-rate", "1"]
-    said = [CliRunner().invoke(command, arguments, catch_exceptions=False).stdout for _ in range(2)]
+    said = [CliRunner().invoke(sandbox, arguments, catch_exceptions=False).stdout for _ in range(2)]
     assert said[0] == (
         "2 participants were being asked: 2 answered, 0 said nothing.\n"
         "2 results recorded, 0 invalid answers, 2 sessions completed.\n"
@@ -93,7 +93,7 @@ def test_simulate_knows_one_from_many(db: Path) -> None:
     """One is said otherwise than several."""
     launch(db, PHONES[0])
     arguments = ["simulate", "--db", str(db), "--response-rate", "0"]
-    assert CliRunner().invoke(command, arguments, catch_exceptions=False).stdout == (
+    assert CliRunner().invoke(sandbox, arguments, catch_exceptions=False).stdout == (
         "1 participant was being asked: 0 answered, 1 said nothing.\n"
         "0 results recorded, 0 invalid answers, 0 sessions completed.\n"
     )
@@ -105,7 +105,7 @@ def test_user_mistakes_become_runner_errors(tmp_path: Path, name: str) -> None:
     db = tmp_path / "notes.txt"
     db.write_text("notes\n" * 200)
     with pytest.raises(RunnerError) as error:
-        CliRunner().invoke(command, [name, "--db", str(db)], catch_exceptions=False)
+        CliRunner().invoke(sandbox, [name, "--db", str(db)], catch_exceptions=False)
     assert (str(error.value), error.value.exit_code) == (f"{db} is no sandbox database", 1)
 
 
@@ -116,12 +116,12 @@ def test_default_database_is_in_the_state_folder(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path / "campaigns")
     database = tmp_path / ".runner" / "sandbox" / "service.sqlite"
     with pytest.raises(RunnerError) as error:
-        CliRunner().invoke(command, ["simulate"], catch_exceptions=False)
+        CliRunner().invoke(sandbox, ["simulate"], catch_exceptions=False)
     assert (
         str(error.value) == "nothing was sent to this project's sandbox yet: nobody is being asked anything"
     )
     assert error.value.hint == "`runner apply` sends what is due; --db names another sandbox"
     assert not (tmp_path / ".runner").exists()
-    CliRunner().invoke(command, ["clock"], catch_exceptions=False)
+    CliRunner().invoke(sandbox, ["clock"], catch_exceptions=False)
     assert database.is_file()
-    assert CliRunner().invoke(command, ["simulate"], catch_exceptions=False).exit_code == 0
+    assert CliRunner().invoke(sandbox, ["simulate"], catch_exceptions=False).exit_code == 0

@@ -39,9 +39,7 @@ _STEPS = (
 _INBOX = "http://127.0.0.1:8025"
 
 
-@click.command(
-    cls=Command, epilog="\b\nExamples:\n  runner demo\n  runner demo --dir /tmp/look-around --seed 7"
-)
+@click.command(cls=Command)
 @click.option(
     "--dir",
     "folder",
@@ -49,12 +47,16 @@ _INBOX = "http://127.0.0.1:8025"
     metavar="DIR",
     help="The folder to run in. Default: a new temporary folder, which is kept.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Equal seeds give equal participants.")
-def command(folder: Path | None, seed: int) -> int:
+@click.option("--seed", type=int, default=1, help="Equal seeds give equal participants.")
+def demo(folder: Path | None, seed: int) -> int:
     """Run a campaign on the sandbox: validate, preview, plan, apply, answers, reconcile, report.
 
     The example campaigns are copied to a new folder. One of them is sent to the built-in service, answered by
     simulated participants, and reported. Nobody is texted.
+
+    Examples:
+        runner demo
+        runner demo --dir /tmp/look-around --seed 7
     """
     scratch = _prepare(folder)
     is_done = False

@@ -26,11 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner init campaigns-of-acme --owner @acme/texting\n"
-    "  runner init campaigns-of-acme --base-url https://sms.example.com\n  runner init teams/support",
-)
+@click.command(cls=Command)
 @click.argument("folder", default=".", metavar="[DIR]", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
     "--base-url",
@@ -51,12 +47,17 @@ if TYPE_CHECKING:
     help="The runner that CI installs, by commit or hash. Default: the one that runs here, if its source is "
     "known. Can be set later.",
 )
-def command(folder: Path, base_url: str | None, owners: tuple[str, ...], requirement: str | None) -> int:
+def init(folder: Path, base_url: str | None, owners: tuple[str, ...], requirement: str | None) -> int:
     """Create a campaign repository: an example, its audience, and workflows that check and send it.
 
     If DIR is not in a git repository, it becomes one. In an existing repository the workflows go to its top
     folder, named after DIR, and everything else goes to DIR. No file is ever overwritten, so the command can
     be run again.
+
+    Examples:
+        runner init campaigns-of-acme --owner @acme/texting
+        runner init campaigns-of-acme --base-url https://sms.example.com
+        runner init teams/support
     """
     place, started, missing = write_starter(folder, base_url, owners, requirement)
     _report(folder, place, started, missing)

@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 SOMETHING_TO_SEND = 2
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner plan\n  runner plan campaigns/customer-pulse.yaml --out plan.json\n"
-    "  runner plan --target live --format json --launches",
-)
+@click.command(cls=Command)
 @target_scope
 @format_option("human", "json", "markdown", "github")
 @click.option("--only", metavar="MESSAGE", help="Plan only this message.")
@@ -37,16 +33,12 @@ SOMETHING_TO_SEND = 2
     is_flag=True,
     help="With --format json: include each launch with its payload.",
 )
-@click.option(
-    "--out",
-    metavar="FILE",
-    help="Save the plan for `runner apply --plan FILE`.",
-)
+@click.option("--out", metavar="FILE", help="Save the plan for `runner apply --plan FILE`.")
 @click.option(
     "--detailed-exitcode", is_flag=True, help="Exit with 2 if there is something to send, 0 if not."
 )
 @click.option("--now", metavar="TIME", help="Plan as of this time (ISO 8601).")
-def command(scope: Scope, format_: str, detailed_exitcode: bool, now: str | None, **wished: Any) -> int:
+def plan(scope: Scope, format_: str, detailed_exitcode: bool, now: str | None, **wished: Any) -> int:
     """Show what apply would send and to whom, and why others are left out. Reads only.
 
     Planning uses the record and needs no credentials. With credentials, the service is also asked for
@@ -55,6 +47,11 @@ def command(scope: Scope, format_: str, detailed_exitcode: bool, now: str | None
     Exits with 5 if a plan breaks a limit of its campaign, or must wait until replies are read. Campaigns are
     independent: one that cannot be planned is left out of the plan and of the file of --out, with exit code
     3.
+
+    Examples:
+        runner plan
+        runner plan campaigns/customer-pulse.yaml --out plan.json
+        runner plan --target live --format json --launches
     """
     wishes = PlanWishes(
         now=parse_moment(now) if now else None,

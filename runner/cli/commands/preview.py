@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from runner.cli.command import Command
-from runner.cli.console import print_json
 from runner.cli.options import common_scope, format_option, region_option
 from runner.cli.output.person import sum_up
-from runner.cli.output.screen import show_blocks
+from runner.cli.output.screen import show, show_blocks
 from runner.workflow.preview import preview_campaign
 from runner.workflow.who import find_person
 
@@ -20,12 +19,7 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner preview campaigns/customer-pulse.yaml\n"
-    "  runner preview campaigns/customer-pulse.yaml --phone +14155550101\n"
-    "  runner preview campaigns/customer-pulse.yaml --message ask",
-)
+@click.command(cls=Command)
 @click.argument("campaign_file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--phone",
@@ -36,26 +30,23 @@ if TYPE_CHECKING:
 @common_scope
 @region_option
 @format_option("human", "json", "markdown")
-def command(
-    scope: Scope,
-    campaign_file: Path,
-    phone: str | None,
-    message: str | None,
-    region: str | None,
-    format_: str,
+def preview(
+    scope: Scope, campaign_file: Path, phone: str | None, region: str | None, format_: str, **wishes: Any
 ) -> int:
     """Show whole conversations as recipients will see them, worst cases first.
 
     For each message these are the one with the most segments, and the one with the longest text. With
     --phone it says what this person got and gets next, as `runner who` does. Nothing is sent. The whole
     audience is checked on the way.
+
+    Examples:
+        runner preview campaigns/customer-pulse.yaml
+        runner preview campaigns/customer-pulse.yaml --phone +14155550101
+        runner preview campaigns/customer-pulse.yaml --message ask
     """
-    preview = preview_campaign(scope, campaign_file, phone=phone, region=region, message=message)
-    if format_ == "json":
-        print_json(preview.document)
-    else:
-        show_blocks(preview.show(), format_)
-        if phone is not None:
-            own = replace(scope, paths=(campaign_file,))
-            show_blocks([sum_up(lambda: find_person(own, phone, region))], format_)
+    preview = preview_campaign(scope, campaign_file, phone=phone, region=region, **wishes)
+    show(preview, format_, preview.show())
+    if phone is not None and format_ != "json":
+        own = replace(scope, paths=(campaign_file,))
+        show_blocks([sum_up(lambda: find_person(own, phone, region))], format_)
     return 0

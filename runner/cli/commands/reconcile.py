@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.command import Command, special_option
-from runner.cli.console import print_next, print_prose, show
+from runner.cli.console import print_next
 from runner.cli.options import format_option, target_scope
+from runner.cli.output.screen import show
+from runner.view.blocks import Sentence
 from runner.wording import count_words
 from runner.workflow.reconcile import reconcile_project
 
 if TYPE_CHECKING:
-    from runner.workflow.reconcile import CampaignReconciliation, ReconcileResult
+    from collections.abc import Iterator
+
+    from runner.workflow.reconcile import ReconcileResult
     from runner.workflow.scope import Scope
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner reconcile\n  runner reconcile --full\n"
-    "  runner reconcile campaigns/customer-pulse.yaml --target live",
-)
+@click.command(cls=Command)
 @target_scope
 @format_option("human", "json")
 @click.option(
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Read all results again, and remove those that the service no longer lists from the ledger.",
 )
-def command(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -> int:
+def reconcile(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -> int:
     """Read counts and results of all launches into the ledger.
 
     Only new results are read, and stored ones are checked against the service's own counts. Exits with 3 if
@@ -62,27 +62,28 @@ def command(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -
     only sound like an opt-out wait for your decision, and their authors are not texted until then: see
     `runner optouts`. The account's newest results are read, too, whatever launches they belong to, and those
     of the last 30 days once a day.
+
+    Examples:
+        runner reconcile
+        runner reconcile --full
+        runner reconcile campaigns/customer-pulse.yaml --target live
     """
     result = reconcile_project(scope, full=full, accept=accept, drops=drops)
-    show(result, format_, {"human": write_reconciled})
+    show(result, format_, describe_reconciled(result))
     if not scope.quiet:
         print_next(result.next_step)
     return result.exit_code
 
 
-def write_reconciled(result: ReconcileResult) -> None:
-    """Write a sentence on each campaign."""
-    for campaign in result:
-        print_prose(_sentence(campaign))
-
-
-def _sentence(campaign: CampaignReconciliation) -> str:
-    sessions = ", ".join(
-        f"{count:,} {state}" if count is not None else f"{state} not known"
-        for state, count in campaign.sessions.items()
-    )
-    return (
-        f"{campaign.name}: {count_words(campaign.launches, 'launch', 'launches')}; sessions: {sessions}; "
-        f"{count_words(campaign.results, 'result')}, {campaign.new_results:,} of them new"
-        + (f"; {count_words(campaign.opted_out, 'opt-out')} found." if campaign.opted_out else ".")
-    )
+def describe_reconciled(result: ReconcileResult) -> Iterator[Sentence]:
+    """Yield a sentence on each campaign."""
+    for one in result:
+        sessions = ", ".join(
+            f"{count:,} {state}" if count is not None else f"{state} not known"
+            for state, count in one.sessions.items()
+        )
+        found = f"; {count_words(one.opted_out, 'opt-out')} found" if one.opted_out else ""
+        yield Sentence(
+            f"{one.name}: {count_words(one.launches, 'launch', 'launches')}; sessions: {sessions}; "
+            f"{count_words(one.results, 'result')}, {one.new_results:,} of them new{found}."
+        )

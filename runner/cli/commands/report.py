@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,17 +22,11 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner report --reconcile\n"
-    "  runner report --format html --format json --out reports\n"
-    "  runner report campaigns/customer-pulse.yaml --by plan\n"
-    "  runner report --format answers.csv --out answers --include-pii",
-)
+@click.command(cls=Command)
 @target_scope
 @click.option(
     "--reconcile",
-    "reconcile_first",
+    "is_reconciled",
     is_flag=True,
     help="Update the ledger first, as `runner reconcile` does.",
 )
@@ -42,9 +36,8 @@ if TYPE_CHECKING:
     multiple=True,
     type=click.Choice([*sorted(WRITERS), *ANSWER_FORMATS, "github"]),
     help="A format; may be repeated. answers.*: a row per person; answers-long.*: per person, message and "
-    "question; results.*: per result; codebook.*: what the columns of answers.* hold; callbacks.csv: people "
-    "with low scores who may be called; github: as md, and in a GitHub job's summary, as far as it has room. "
-    "Default: md.",
+    "question; results.*: per result; codebook.*: the columns of answers.*; callbacks.csv: people with low "
+    "scores who may be called; github: md, also in a GitHub job's summary. Default: md.",
 )
 @click.option(
     "--by",
@@ -56,12 +49,11 @@ if TYPE_CHECKING:
 @click.option(
     "--comments",
     is_flag=True,
-    help="Quote what people wrote, with what tells who they are masked.",
+    help="Quote what people wrote; names, phones and e-mail addresses are masked.",
 )
 @special_option(
     "--template",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
     help="Use your own Jinja2 template.",
 )
 @special_option(
@@ -69,7 +61,6 @@ if TYPE_CHECKING:
     "least",
     type=click.IntRange(1),
     default=SMALL_GROUP,
-    show_default=True,
     metavar="N",
     help="Leave groups of fewer than N recipients out of breakdowns.",
 )
@@ -85,37 +76,39 @@ if TYPE_CHECKING:
     help="Write a file for each campaign and format, and an index.html for several campaigns in HTML. "
     "Default: standard output, for one document.",
 )
-def command(
+def report(
     scope: Scope,
-    reconcile_first: bool,
+    is_reconciled: bool,
     formats: tuple[str, ...],
     columns: tuple[str, ...],
-    comments: bool,
     template: Path | None,
-    least: int,
-    include_pii: bool,
     out: Path | None,
+    **wishes: Any,
 ) -> int:
-    """Write a report for each campaign from the ledger: how many were texted, who answered, and what.
+    """Write a report for each campaign: how many were texted, how many answered, and what.
 
     The same ledger gives the same bytes; --by, --comments and files of answers need the audience, too.
     Reports have no phone numbers, what people wrote only with --comments, masked, and no groups so small that
     people could be identified. What is not known is never 0. With --reconcile the exit code is that of
     `reconcile`; a campaign without a report is left out, with exit code 3.
+
+    Examples:
+        runner report --reconcile
+        runner report --format html --format json --out reports
+        runner report campaigns/customer-pulse.yaml --by plan
+        runner report --format answers.csv --out answers --include-pii
     """
     answers = tuple(name for name in dict.fromkeys(formats) if name in ANSWER_FORMATS)
     named = ["md" if name == "github" else name for name in formats]
     documents = choose_writers(named if named or template else ["md"], template)
-    _refuse_nonsense(answers, out, include_pii=include_pii)
-    options = ReportOptions(
-        tuple(dict.fromkeys(columns)), least, include_pii, comments, answers, out or Path()
-    )
+    _refuse_nonsense(answers, out, include_pii=wishes["include_pii"])
+    options = ReportOptions(tuple(dict.fromkeys(columns)), formats=answers, folder=out or Path(), **wishes)
 
     def check(campaigns: int) -> None:
         if out is None and list(documents) != ["md"] and len(documents) * campaigns > 1:
             raise UsageError("standard output takes one document", hint="name a folder with --out DIR")
 
-    made = report_project(scope, options, is_reconciled=reconcile_first, check=check)
+    made = report_project(scope, options, is_reconciled=is_reconciled, check=check)
     reports = [one.report for one in made]
     if "github" in formats:
         add_to_summary(reports)

@@ -8,11 +8,10 @@ import click
 
 from runner.cli.command import Command
 from runner.cli.confirmation import APPROVAL, require_approval
-from runner.cli.console import show
 from runner.cli.options import format_option, target_scope
-from runner.cli.output.screen import print_blocks
+from runner.cli.output.screen import show
 from runner.view.blocks import Column, Items, Section, Sentence, TableBlock
-from runner.wording import count_words, show_time
+from runner.wording import count_people, count_words, show_time
 from runner.workflow.resolve import Word, resolve_launches
 
 if TYPE_CHECKING:
@@ -27,13 +26,7 @@ _SHOWN = 5
 """Most launches of a group that are named."""
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner resolve\n  runner resolve campaigns/customer-pulse.yaml --adopt-all\n"
-    "  runner resolve --message nudge --not-sent-all\n"
-    "  runner resolve --launch 01c0330dfb2a63d67bfe --not-sent\n"
-    "  runner resolve --adopt 60ee2192-c686-4f61-a592-957a04378b6f",
-)
+@click.command(cls=Command)
 @target_scope
 @format_option("human", "json")
 @click.option("--message", metavar="ID", help="The message of the texts.")
@@ -43,7 +36,7 @@ _SHOWN = 5
 @click.option("--adopt-all", is_flag=True, help="The campaigns sent all texts that are shown.")
 @click.option("--not-sent-all", is_flag=True, help="The campaigns sent none of the texts that are shown.")
 @APPROVAL
-def command(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int:
+def resolve(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int:
     """List texts that may have reached people, and record what happened to them.
 
     A text has an unknown outcome if a run was about to send it: it is shown with the service's launches that
@@ -54,6 +47,13 @@ def command(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int
     --adopt and --not-sent settle one text; --adopt-all and --not-sent-all settle all that are shown, after
     asking. People whom an adopted text has not reached can be texted again. Exits with 4 while anything is
     unresolved. A campaign that is invalid, or held by another run, is left out, with exit code 3.
+
+    Examples:
+        runner resolve
+        runner resolve campaigns/customer-pulse.yaml --adopt-all
+        runner resolve --message nudge --not-sent-all
+        runner resolve --launch 01c0330dfb2a63d67bfe --not-sent
+        runner resolve --adopt 60ee2192-c686-4f61-a592-957a04378b6f
     """
     word = Word(**words)
 
@@ -66,7 +66,7 @@ def command(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int
         require_approval(question, is_approved=auto_approve)
 
     left = resolve_launches(scope, word, approve)
-    show(left, format_, {"human": lambda found: print_blocks(_show(found))})
+    show(left, format_, _show(left))
     return left.exit_code
 
 
@@ -81,7 +81,7 @@ def _show(left: Unresolved) -> Iterator[Block]:
 
 
 def _show_launch(launch: UnknownLaunch) -> Section:
-    people = count_words(launch.recipients, "person", "people")
+    people = count_people(launch.recipients)
     when = show_time(launch.intent_at, to_second=True)
     rows = [
         (
@@ -103,7 +103,7 @@ def _show_launch(launch: UnknownLaunch) -> Section:
 
 def _show_group(group: ListedGroup) -> Section:
     texts = count_words(len(group.launches), "text")
-    people = count_words(group.recipients, "person", "people")
+    people = count_people(group.recipients)
     rows = [
         (
             one.project_launch_guid,

@@ -7,56 +7,45 @@ import sys
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from runner.cli.command import Group, special_option
-from runner.cli.console import print_json, print_prose
+from runner.cli.console import print_prose
 from runner.cli.encoding import print_text
+from runner.cli.options import format_option
 from runner.cli.output.sandbox import ShownClock, Simulation
+from runner.cli.output.screen import show
 from runner.errors import RunnerError
 from runner.sandbox.clock import parse_duration, read_clock, read_move
 from runner.sandbox.rehearsal.faults import FAULTS, Faults, parse_rates
 from runner.sandbox.rehearsal.participants import describe_habits
 from runner.sandbox.sandbox_errors import RefusalError, SandboxError, explained_trouble
 from runner.sandbox.webhooks.receiver import read_hosts
+from runner.view.blocks import Sentence
 from runner.workflow.workspace.folders import make_sandbox_database, sandbox_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import timedelta
 
-    from runner.document import Document
     from runner.sandbox.model import ServiceAddress
     from runner.sandbox.rehearsal.controls import ControlOutcome
 
 
-Written = TypeVar("Written")
-Read = TypeVar("Read")
-
-
-DB_OPTION = click.option(
+_DB = click.option(
     "--db",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Database file.  [default: .runner/sandbox/service.sqlite]",
 )
-FORMAT_OPTION = click.option(
-    "--format",
-    "layout",
-    type=click.Choice(["human", "json"]),
-    default="human",
-    show_default=True,
-    help="Output format.",
-)
+_FORMAT = format_option("human", "json")
 
 
-def read_option(
-    read: Callable[[Written], Read],
-) -> Callable[[click.Context, click.Parameter, Written], Read]:
+def _read_option(read: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
     """Make a callback of an option's reader, whose refusals are mistakes on the command line."""
 
-    def call(_context: click.Context, _parameter: click.Parameter, value: Written) -> Read:
+    def call(_context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
         try:
             return read(value)
         except (SandboxError, ValueError) as error:
@@ -66,7 +55,7 @@ def read_option(
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def _explained() -> Iterator[None]:
     """Turn the sandbox's errors about mistakes of its user, and those of the disk, into RunnerError."""
     try:
         with explained_trouble():
@@ -77,7 +66,7 @@ def explained() -> Iterator[None]:
         raise RunnerError(" ".join((refusal.message, *refusal.problems))) from None
 
 
-def find_db(db: Path | None) -> Path:
+def _find_db(db: Path | None) -> Path:
     """Return the given database, which must exist, or the default one in a folder that is created if missing.
 
     Raises:
@@ -91,42 +80,32 @@ def find_db(db: Path | None) -> Path:
     return db or make_sandbox_database()
 
 
-def _rate_options(function: Callable[..., None]) -> Callable[..., None]:
+def _rate_options(function: Callable[..., int]) -> Callable[..., int]:
     """Add an option for each of the participants' habits."""
     for name, (words, default) in reversed(describe_habits().items()):
         option = f"--{name.replace('_', '-')}"
-        function = click.option(
-            option, type=click.FloatRange(0, 1), default=default, show_default=True, help=words
-        )(function)
+        function = click.option(option, type=click.FloatRange(0, 1), default=default, help=words)(function)
     return function
 
 
 @click.group(cls=Group, name="sandbox")
-def command() -> None:
+def sandbox() -> None:
     """Run the survey service on this machine: nobody is texted."""
 
 
-@command.command(
-    epilog="""\b
-Examples:
-  runner sandbox simulate
-  runner sandbox simulate --seed 7 --response-rate 0.3 --format json
-"""
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=1,
-    show_default=True,
-    help="Equal seeds give equal participants.",
-)
-@DB_OPTION
+@sandbox.command()
+@click.option("--seed", type=click.IntRange(0), default=1, help="Equal seeds give equal participants.")
+@_DB
 @_rate_options
-@FORMAT_OPTION
-def simulate(seed: int, db: Path | None, layout: str, **rates: float) -> None:
+@_FORMAT
+def simulate(seed: int, db: Path | None, format_: str, **rates: float) -> int:
     """Let participants answer all open sessions.
 
     They are simulated, in virtual time from now on, and the sandbox's clock follows them.
+
+    Examples:
+        runner sandbox simulate
+        runner sandbox simulate --seed 7 --response-rate 0.3 --format json
     """
     if db is None and not sandbox_database().exists():
         raise RunnerError(
@@ -138,7 +117,8 @@ def simulate(seed: int, db: Path | None, layout: str, **rates: float) -> None:
         words += f"\nNext: {_advise_next(datetime.fromisoformat(document['started']))}."
     if document["results"] and db is None:
         words += "\nNext: `runner reconcile` reads the answers."
-    _show(layout, Simulation(**document), words)
+    show(Simulation(**document), format_, map(Sentence, words.split("\n")))
+    return 0
 
 
 def _advise_next(now: datetime) -> str:
@@ -163,36 +143,35 @@ def _check_move(move: str | None) -> str | None:
     return move
 
 
-@command.command(
+@sandbox.command(
     # So that `-1d` is no unknown option, but refused with its reason.
-    context_settings={"ignore_unknown_options": True},
-    epilog="""\b
-Examples:
-  runner sandbox clock
-  runner sandbox clock +2d
-  runner sandbox clock 2030-12-01T09:00
-  runner sandbox clock 09:00
-  runner sandbox clock next
-  runner sandbox clock reset
-""",
+    context_settings={"ignore_unknown_options": True}
 )
 @click.argument(
-    "move", required=False, metavar="[+DURATION|DATE|TIME|next|reset]", callback=read_option(_check_move)
+    "move", required=False, metavar="[+DURATION|DATE|TIME|next|reset]", callback=_read_option(_check_move)
 )
-@DB_OPTION
-@FORMAT_OPTION
-def clock(move: str | None, db: Path | None, layout: str) -> None:
+@_DB
+@_FORMAT
+def clock(move: str | None, db: Path | None, format_: str) -> int:
     """Show, advance or reset the service's time.
 
     It advances by a duration, to a date or a time of day (UTC), or to what is due `next`: the next message or
     reminder of `campaigns/`; without one, the end of a session. A running service follows at once.
     Only `reset`, which sets the time to this machine's, moves it back, and only while no record is later than
     that, because records are listed in the order of their creation.
+
+    Examples:
+        runner sandbox clock
+        runner sandbox clock +2d
+        runner sandbox clock 2030-12-01T09:00
+        runner sandbox clock 09:00
+        runner sandbox clock next
+        runner sandbox clock reset
     """
     from runner.sandbox.rehearsal.controls import ControlledSandbox
 
-    with explained():
-        document, words = ControlledSandbox(find_db(db)).show_clock()
+    with _explained():
+        document, words = ControlledSandbox(_find_db(db)).show_clock()
     due = None
     if move == "next" and db is None:
         # The plans of this project go by its own sandbox.
@@ -210,15 +189,19 @@ def clock(move: str | None, db: Path | None, layout: str) -> None:
     if move == "next":
         own = "Due now: a session has ended."
         words += f"\n{own if due is None else due.describe()}"
-    _show(layout, ShownClock(**document), words)
+    show(ShownClock(**document), format_, map(Sentence, words.split("\n")))
+    return 0
 
 
-@command.command(epilog="\b\nExamples:\n  runner sandbox reset")
-@DB_OPTION
+@sandbox.command()
+@_DB
 def reset(db: Path | None) -> None:
     """Delete all that was sent and answered, and set the clock to this machine's time.
 
     The credentials stay, and a running service continues, empty.
+
+    Examples:
+        runner sandbox reset
     """
     _document, words = _act(db, "reset")
     print_prose(words)
@@ -228,41 +211,19 @@ def _act(db: Path | None, name: str, /, **values: object) -> ControlOutcome:
     # Late: the database would slow the start of every other command.
     from runner.sandbox.rehearsal.controls import ACTIONS, ControlledSandbox, read_values
 
-    with explained():
-        return read_values(values, ACTIONS[name]).act(ControlledSandbox(find_db(db)))
-
-
-def _show(layout: str, document: Document, text: str) -> None:
-    if layout == "json":
-        print_json(document)
-    else:
-        print_prose(text)
+    with _explained():
+        return read_values(values, ACTIONS[name]).act(ControlledSandbox(_find_db(db)))
 
 
 _FAULT_LIST = "\n".join(f"  {fault.name:<13} {fault.says}" for fault in FAULTS.values())
 
 
-@command.command(
-    epilog=f"""\b
-Faults:
-{_FAULT_LIST}
-
-\b
-Examples:
-  runner sandbox serve
-  runner sandbox serve --port 9000 --db service.sqlite
-  runner sandbox serve --fault drop=0.05 --fault 500=0.01 --latency 50ms
-"""
-)
+@sandbox.command(epilog=f"\b\nFaults:\n{_FAULT_LIST}")
 @click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8025,
-    show_default=True,
-    help="Port to listen on; 0 for any free port.",
+    "--port", type=click.IntRange(0, 65535), default=8025, help="Port to listen on; 0 for any free port."
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@DB_OPTION
+@click.option("--host", default="127.0.0.1", help="Address to listen on.")
+@_DB
 @click.option("--username", help="Account name.  [default: sandbox]")
 @click.option(
     "--api-key",
@@ -275,16 +236,15 @@ Examples:
     "rates",
     multiple=True,
     metavar="NAME=SHARE",
-    callback=read_option(parse_rates),
+    callback=_read_option(parse_rates),
     help="Let this share of requests fail, from 0 to 1; may be repeated. The names are below.",
 )
-@special_option("--fault-seed", type=int, default=0, show_default=True, help="Equal seeds give equal faults.")
+@special_option("--fault-seed", type=int, default=0, help="Equal seeds give equal faults.")
 @special_option(
     "--latency",
     default="0s",
-    show_default=True,
     metavar="DURATION",
-    callback=read_option(parse_duration),
+    callback=_read_option(parse_duration),
     help="Delay every request, for example by 50ms.",
 )
 @special_option(
@@ -292,7 +252,7 @@ Examples:
     "webhook_hosts",
     multiple=True,
     metavar="HOST",
-    callback=read_option(read_hosts),
+    callback=_read_option(read_hosts),
     help="Also call webhooks on this host, not only on this machine; may be repeated.",
 )
 @special_option(
@@ -300,7 +260,7 @@ Examples:
     "allowed_hosts",
     multiple=True,
     metavar="NAME",
-    callback=read_option(read_hosts),
+    callback=_read_option(read_hosts),
     help="Also answer to this host name, such as that of a container or a tunnel; may be repeated.",
 )
 def serve(
@@ -309,6 +269,11 @@ def serve(
     """Serve until interrupted, with a web inbox.
 
     Prints its URL, username and api_key at the start.
+
+    Examples:
+        runner sandbox serve
+        runner sandbox serve --port 9000 --db service.sqlite
+        runner sandbox serve --fault drop=0.05 --fault 500=0.01 --latency 50ms
     """
     # Late, as everything below: web server and database would slow the start of every other command.
     from runner.sandbox.web.server import serve as serve_sandbox
@@ -317,7 +282,7 @@ def serve(
         faults = Faults(rates, latency=latency, seed=fault_seed)
     except SandboxError as error:
         raise click.BadParameter(str(error), param_hint="--fault, --latency") from None
-    with explained():
+    with _explained():
         database = db or make_sandbox_database()
         serve_sandbox(database, on_start=_show_address, faults=faults, **options)
 

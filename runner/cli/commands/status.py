@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.command import Command
-from runner.cli.console import print_json
 from runner.cli.options import format_option, target_scope
-from runner.cli.output.screen import show_blocks
+from runner.cli.output.screen import show
 from runner.workflow.observer import note
 from runner.workflow.status import find_project_status
 
@@ -17,24 +16,22 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner status\n  runner status campaigns/customer-pulse.yaml --format json",
-)
+@click.command(cls=Command)
 @target_scope
 @format_option("human", "json", "markdown")
-def command(scope: Scope, format_: str) -> int:
+def status(scope: Scope, format_: str) -> int:
     """Show the state of each campaign and message: to send, sent, answered, unresolved and more.
 
     Reads only, and calls no service: sessions and answers are as of the last `runner reconcile`, and "not
     known" if a launch was not read. Whatever cannot be read or planned is also shown as not known, with the
     reason on standard error, and exit code 3 if it is one of several campaigns.
+
+    Examples:
+        runner status
+        runner status campaigns/customer-pulse.yaml --format json
     """
     result = find_project_status(scope)
-    if format_ == "json":
-        print_json(result.document)
-    elif result.statuses:
-        show_blocks(result.show(), format_)
+    show(result, format_, result.show() if result.statuses else ())
     if result.unread and not scope.quiet:
         unread = ", ".join(result.unread)
         note(

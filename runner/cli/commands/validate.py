@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.command import Command
-from runner.cli.console import print_prose, show
+from runner.cli.console import print_json, print_prose
 from runner.cli.encoding import print_text
 from runner.cli.options import format_option, path_scope
 from runner.cli.output.problems import count_problems, human_lines, write_github, write_markdown, write_sarif
@@ -19,14 +19,10 @@ if TYPE_CHECKING:
     from runner.workflow.validate import Validation
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner validate\n  runner validate campaigns/customer-pulse.yaml\n"
-    "  runner validate --format github\n  runner validate --format sarif >runner.sarif",
-)
+@click.command(cls=Command)
 @path_scope
 @format_option("human", "json", "markdown", "github", "sarif")
-def command(scope: Scope, format_: str) -> int:
+def validate(scope: Scope, format_: str) -> int:
     """Find all problems of all campaigns, each with file, line, column and a remedy.
 
     Also checks the `targets.yaml` beside them. Texts are rendered for all recipients; nothing is sent and no
@@ -34,15 +30,19 @@ def command(scope: Scope, format_: str) -> int:
 
     The format `github` annotates lines of the pull request, and writes a table to the job's summary; `sarif`
     is for code scanning.
+
+    Examples:
+        runner validate
+        runner validate campaigns/customer-pulse.yaml
+        runner validate --format github
+        runner validate --format sarif >runner.sarif
     """
     found = validate_campaigns(scope)
-    writers = {
-        "human": _write_human,
-        "markdown": write_markdown,
-        "github": write_github,
-        "sarif": write_sarif,
-    }
-    show(found, format_, writers)
+    writers = {"markdown": write_markdown, "github": write_github, "sarif": write_sarif}
+    if format_ == "json":
+        print_json(found.document)
+    else:
+        writers.get(format_, _write_human)(found)
     return 0 if found.is_valid else 1
 
 

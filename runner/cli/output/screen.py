@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.console import print_prose, print_table
+from runner.cli.console import print_json, print_prose, print_table
 from runner.cli.encoding import print_text
 from runner.github.job_summary import append_summary
-from runner.view.blocks import (
-    Bar,
-    Beside,
-    Code,
-    Estimate,
-    Items,
-    Line,
-    Link,
-    Section,
-    Sentence,
-    TableBlock,
-    describe,
-    is_empty,
-)
-from runner.view.markdown import draw_bar, write_markdown
+from runner.view.blocks import Code, Items, Section, Sentence, TableBlock, list_plain, write_cell
+from runner.view.markdown import write_markdown
 from runner.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from runner.view.blocks import Block, Cell, ListItem
+    from runner.view.blocks import Block, ListItem, PlainBlock
 
 _WIDTH = 60
 """Characters of a line of code, which is often a text message."""
+
+
+def show(result: Any, format_: str, blocks: Iterable[Block]) -> None:
+    """Write a use case's result in a format: `json` by its document, others by blocks."""
+    if format_ == "json":
+        print_json(getattr(result, "document", result))
+    else:
+        show_blocks(blocks, format_)
 
 
 def show_blocks(blocks: Iterable[Block], format_: str) -> None:
@@ -56,9 +51,7 @@ def print_blocks(
     before its first section.
     """
     before: Block | None = None
-    for block in blocks:
-        if is_empty(block):
-            continue
+    for block in list_plain(blocks):
         is_apart = isinstance(block, Section | TableBlock) or isinstance(before, Section)
         if is_apart and (before is not None or (is_inner and isinstance(block, Section))):
             print_text(err=err)
@@ -66,10 +59,8 @@ def print_blocks(
         before = block
 
 
-def _print(block: Block, indent: str, *, err: bool) -> None:
+def _print(block: PlainBlock, indent: str, *, err: bool) -> None:
     match block:
-        case Section(title="", blocks=blocks) | Beside(blocks):
-            print_blocks(blocks, indent=indent, err=err)
         case Section(title, blocks):
             print_prose(indent + click.style(printable(title), bold=True), err=err)
             print_blocks(blocks, indent=indent, is_inner=True, err=err)
@@ -82,12 +73,12 @@ def _print(block: Block, indent: str, *, err: bool) -> None:
                 _print_item(item, indent, err=err)
         case TableBlock(rows=rows):
             names = [head.name for head in block.heads]
-            cells = [list(map(_write_cell, row)) for row in rows]
+            cells = [list(map(write_cell, row)) for row in rows]
             print_table(names, cells, essential=block.essential or names, err=err)
         case Code(text):
-            _print_code(text, indent, err=err)
-        case _:
-            print_blocks(describe(block), indent=indent, err=err)
+            for line in map(printable, text.split("\n")):
+                for part in textwrap.wrap(line, _WIDTH) or [""]:
+                    print_text(f"{indent}  │ {part}", err=err)
 
 
 def _print_item(one: ListItem, indent: str, *, err: bool) -> None:
@@ -97,26 +88,9 @@ def _print_item(one: ListItem, indent: str, *, err: bool) -> None:
         print_prose(f"{indent}    {printable(part)}", err=err)
 
 
-def _print_code(text: str, indent: str, *, err: bool) -> None:
-    for line in map(printable, text.split("\n")):
-        for part in textwrap.wrap(line, _WIDTH) or [""]:
-            print_text(f"{indent}  │ {part}", err=err)
-
-
 def _style(text: str, style: str) -> str:
     shown = printable(text)
     if style == "notice":
         label, colon, words = shown.partition(": ")
         return f"{click.style(label, fg='red', bold=True)}{colon}{words}"
     return click.style(shown, bold=True) if style == "strong" else shown
-
-
-def _write_cell(cell: Cell) -> str | int:
-    match cell:
-        case Bar(share):
-            return draw_bar(share)
-        case Link(text=text) | Estimate(words=text) | Line(words=text):
-            return text
-        case None:
-            return "not known"
-    return cell

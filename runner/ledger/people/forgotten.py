@@ -22,7 +22,6 @@ from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.tables import (
     campaigns,
     deliveries,
-    launch_readings,
     launch_stats,
     launches,
     opt_ins,
@@ -78,8 +77,6 @@ def remove_person(
     held = exists().where(deliveries.c.launch_id == launches.c.id)
     is_bare = and_(launches.c.campaign_id == campaign_id, launches.c.recipients <= 1, ~is_open, ~held)
     connection.execute(update(launches).where(is_bare).values(definition=None, detail=None))
-    # A reading that is under way asks the service for the text again; of a killed one nothing is to stay.
-    connection.execute(update(launch_readings).values(definition=None))
     # The old keys are digests of the person's fingerprint, among others.
     own = renew_launch_keys(connection, campaign, launches.c.id.in_(settled), launches.c.state == "sent")
     for launch_id, people in own:

@@ -24,7 +24,7 @@ from sqlalchemy import (
     select,
 )
 
-from runner.ledger.bulk import iterate_people, iterate_rows
+from runner.ledger.bulk import iterate_rows
 from runner.ledger.fingerprint import KnownPeople, OpenSession
 from runner.ledger.model import ENDED
 from runner.ledger.record.unsettled import OPEN, REACHED, UNEXPLAINED
@@ -74,13 +74,14 @@ def _read_people(
     """
     person, theirs = deliveries.c.fingerprint, query.where(deliveries.c.released.is_(False))
     if phones is None:
-        return iterate_people(connection, theirs.where(deliveries.c.campaign_id.in_(own)), person, key, None)
+        everybody = theirs.where(deliveries.c.campaign_id.in_(own)).order_by(person)
+        return connection.execute(everybody.execution_options(yield_per=1000))
     found = list[Any]()
     for campaign_id in own:
         # By the whole primary key: few of possibly many deliveries are wanted.
         messages = list(iterate_messages(connection, campaign_id))
         place = and_(deliveries.c.campaign_id == campaign_id, deliveries.c.message.in_(messages))
-        found += iterate_people(connection, theirs.where(place), person, key, phones)
+        found += iterate_rows(connection, theirs.where(place), person, list(map(key.fingerprint, phones)))
     return sorted(found)
 
 
@@ -211,23 +212,14 @@ class EarlierMessage:
 
 
 def read_earlier(
-    connection: Connection,
-    campaign_id: int,
-    message_ids: Mapping[str, str],
-    wanted: Collection[str],
-    people: Iterable[str] | None = None,
-    depleted: Iterable[int] = (),
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str], wanted: Collection[str]
 ) -> dict[str, EarlierMessage]:
-    """Return some earlier messages of a campaign.
-
-    `people` limits the fingerprints, with the launches that `find_depleted` found; None means all.
-    """
+    """Return some earlier messages of a campaign."""
     if not wanted:
         return {}
     differences = read_differences(connection, campaign_id, message_ids)
     found = {message: EarlierMessage(differences=differences.get(message)) for message in wanted}
-    names = _names_of(message_ids, wanted)
-    asked = None if people is None else set(people)
+    names = [name for name, current in message_ids.items() if current in wanted]
     reached: dict[int, EarlierLaunch] = {}
     columns = deliveries.c.message, deliveries.c.fingerprint, launches.c.id, launches.c.outcome_at
     sent = select(*columns, KNOWN_AT, DIFFERS).join(launches, launches.c.id == deliveries.c.launch_id)
@@ -238,8 +230,7 @@ def read_earlier(
         launches.c.state == "sent",
         launches.c.outcome_at.is_not(None),
     )
-    rows: Iterable[Any] = iterate_rows(connection, sent, deliveries.c.fingerprint, asked)
-    for message, fingerprint, launch_id, sent_at, read_at, differs in rows:
+    for message, fingerprint, launch_id, sent_at, read_at, differs in connection.execute(sent):
         if launch_id not in reached:
             known_at = None if read_at is None else datetime.fromisoformat(read_at)
             reached[launch_id] = EarlierLaunch(datetime.fromisoformat(sent_at), known_at, bool(differs))
@@ -248,45 +239,6 @@ def read_earlier(
     answers = answers.join(launches, launches.c.id == results.c.launch_id).where(
         launches.c.campaign_id == campaign_id, launches.c.message.in_(names), results.c.non_answer == ""
     )
-    # By launch for some people: going through all results would take as long as for everybody.
-    launch_ids = None if asked is None else {*reached, *depleted}
-    answered: Iterable[Any] = iterate_rows(connection, answers, results.c.launch_id, launch_ids)
-    for message, participant in answered:
-        if asked is None or participant in asked:
-            found[message_ids[message]].answered.add(participant)
+    for message, participant in connection.execute(answers):
+        found[message_ids[message]].answered.add(participant)
     return found
-
-
-def find_depleted(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str], wanted: Collection[str]
-) -> tuple[int, ...]:
-    """Return the few launches some of whose recipients are entered under another launch.
-
-    They may have answered these all the same. Scans the deliveries of the messages once.
-    """
-    names = _names_of(message_ids, wanted)
-    held = (
-        select(deliveries.c.launch_id, func.count().label("recipients"))
-        .where(
-            deliveries.c.campaign_id == campaign_id,
-            deliveries.c.message.in_(names),
-            deliveries.c.released.is_(False),
-        )
-        .group_by(deliveries.c.launch_id)
-        .subquery()
-    )
-    query = (
-        select(launches.c.id)
-        .outerjoin(held, held.c.launch_id == launches.c.id)
-        .where(
-            launches.c.campaign_id == campaign_id,
-            launches.c.message.in_(names),
-            launches.c.state == "sent",
-            launches.c.recipients != func.coalesce(held.c.recipients, 0),
-        )
-    )
-    return tuple(connection.execute(query).scalars())
-
-
-def _names_of(message_ids: Mapping[str, str], wanted: Collection[str]) -> list[str]:
-    return [name for name, current in message_ids.items() if current in wanted]

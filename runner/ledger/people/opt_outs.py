@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 from runner.audience.renumbering import list_forms
-from runner.ledger.bulk import BulkStatement, divide, iterate_people, iterate_rows
+from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into
 from runner.ledger.files.suppressions import OptOut
 from runner.ledger.fingerprint import KnownPeople
@@ -183,17 +183,10 @@ def count_opt_outs(connection: Connection, target: str) -> dict[State, int]:
     return {row.state: row.number for row in connection.execute(query)}
 
 
-def read_suppressions(
-    connection: Connection, key: TargetKey, phones: Iterable[str] | None = None
-) -> KnownPeople[Barred]:
-    """Return the people who must not be texted on a target, by the state of their opt-outs.
-
-    `phones` (E.164) limits the people; None means all.
-    """
-    query = _select_barred(key.target).distinct()
-    return KnownPeople.gather(
-        key, map(tuple, iterate_people(connection, query, opt_outs.c.fingerprint, key, phones))
-    )
+def read_suppressions(connection: Connection, key: TargetKey) -> KnownPeople[Barred]:
+    """Return the people who must not be texted on a target, by the state of their opt-outs."""
+    query = _select_barred(key.target).distinct().order_by(opt_outs.c.fingerprint)
+    return KnownPeople.gather(key, map(tuple, connection.execute(query.execution_options(yield_per=1000))))
 
 
 def find_suppressed(

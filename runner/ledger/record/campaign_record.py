@@ -6,9 +6,7 @@ Lockfiles are written from the ledger, which is filled from all record files bef
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -50,11 +48,11 @@ from runner.ledger.record.renaming import (
 from runner.ledger.record.unsettled import find_owner, reopen_rejected
 from runner.ledger.results.runs import enter_runs, read_runs
 from runner.ledger.results.sendings import note_behind
-from runner.ledger.tables import deliveries, label_message, launches
+from runner.ledger.tables import launches
 from runner.ledger.target_key import enter_key
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from sqlalchemy import Connection
@@ -99,122 +97,58 @@ class Identity:
         return (self.name, *(name for name in self.renamed_from if name != self.name))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CampaignRecord:
-    """A record without its deliveries: enough to send, and to write the lockfile.
-
-    `campaign_id` is None if the ledger lacks the campaign; `key`, if nothing is recorded.
-    """
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The recorded deliveries of a campaign; `campaign_id` is None if the ledger lacks it."""
 
     campaign_id: int | None
-    key: TargetKey | None
-
-    def require_entered(self) -> tuple[int, TargetKey]:
-        """Return the ledger's number and the key of a campaign that was entered."""
-        if self.campaign_id is None or self.key is None:
-            raise ValueError("this record was only read")
-        return self.campaign_id, self.key
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record(CampaignRecord):
-    """The recorded deliveries of a campaign; only counted where they may be too large for memory."""
-
-    deliveries: RecordedDeliveries | RecordSummary
-
-    @property
-    def known(self) -> RecordedDeliveries:
-        """All deliveries."""
-        if isinstance(self.deliveries, RecordedDeliveries):
-            return self.deliveries
-        raise ValueError("of this record only the counts were read")
+    known: RecordedDeliveries
 
     @property
     def digest(self) -> str:
         """The digest of the people who got each message, or may have: machines may differ in which it is."""
-        known = self.deliveries
-        if isinstance(known, RecordSummary):
-            return known.digest
-        nobody = set[str]()
+        known, nobody = self.known, set[str]()
         return digest_people(
             (message, person)
             for message in sorted(known.messages)
             for person in sorted(known.sent.get(message, nobody) | known.unresolved.get(message, nobody))
         )
 
-    def is_empty(self) -> bool:
-        """Return whether nobody is recorded as texted."""
-        return self.deliveries.is_empty()
+    def require_entered(self) -> int:
+        """Return the ledger's number of a campaign that was entered."""
+        if self.campaign_id is None:
+            raise ValueError("this record was only read")
+        return self.campaign_id
 
     def count_texted(self) -> Mapping[str, tuple[int, int]]:
         """Return the numbers of people who got each message, and who may have, by message id."""
-        return self.deliveries.count_texted()
+        return self.known.count_texted()
+
+    def is_empty(self) -> bool:
+        """Return whether nobody is recorded as texted."""
+        return self.known.is_empty()
 
     def is_unclear(self) -> bool:
         """Return whether there are deliveries that may or may not have been made."""
         return any(unresolved for _, unresolved in self.count_texted().values())
 
 
-@dataclass(frozen=True, slots=True)
-class RecordSummary:
-    """The numbers of a campaign's certain and possible recipients by message id, and the digest of all."""
-
-    counts: Mapping[str, tuple[int, int]]
-    digest: str
-
-    def is_empty(self) -> bool:
-        """Return whether nobody is recorded as texted."""
-        return not self.counts
-
-    def count_texted(self) -> Mapping[str, tuple[int, int]]:
-        """Return the numbers of people who got each message, and who may have, by message id."""
-        return self.counts
-
-
-def summarize_deliveries(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
-) -> RecordSummary:
-    """Return the counts and the digest of a campaign's deliveries, in constant memory."""
-    sent, unresolved = Counter[str](), Counter[str]()
-    query = (
-        select(label_message(message_ids, deliveries.c.message), deliveries.c.fingerprint, launches.c.state)
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .where(deliveries.c.campaign_id == campaign_id, deliveries.c.released.is_(False))
-        .order_by("current_id", deliveries.c.fingerprint)
-        .execution_options(yield_per=_GROUP)
-    )
-
-    def iterate_people() -> Iterator[tuple[str, str]]:
-        # A person recorded under two ids of one message counts once.
-        for (message, person), rows in groupby(connection.execute(query), lambda row: (row[0], row[1])):
-            shelf = sent if any(row.state == "sent" for row in rows) else unresolved
-            shelf[message] += 1
-            yield message, person
-
-    digest = digest_people(iterate_people())
-    return RecordSummary({name: (sent[name], unresolved[name]) for name in sent | unresolved}, digest)
-
-
-def read_record(
-    ledger: Ledger, identity: Identity, reserved: Collection[Reservation] = (), *, counts_only: bool = False
-) -> Record:
+def read_record(ledger: Ledger, identity: Identity, reserved: Collection[Reservation] = ()) -> Record:
     """Return the record of a campaign, and write nothing.
 
     `reserved` has launches of other machines, which count as unresolved.
     """
-    known: RecordedDeliveries | RecordSummary = RecordedDeliveries({}, {})
+    known = RecordedDeliveries({}, {})
     with ledger.reading() as connection:
         row = find_record(connection, identity.target, identity.names)
         campaign_id = None if row is None else row.id
         if campaign_id is not None:
             require_current_ids(connection, campaign_id, identity.message_ids)
-            read = summarize_deliveries if counts_only else read_known
-            known = read(connection, campaign_id, identity.message_ids)
+            known = read_known(connection, campaign_id, identity.message_ids)
         reserved = list_unknown(connection, reserved)
-    if reserved and isinstance(known, RecordedDeliveries):
+    if reserved:
         add_reserved(known, reserved, identity.message_ids)
-    has_key = campaign_id is not None or bool(reserved)
-    return Record(campaign_id=campaign_id, key=identity.key if has_key else None, deliveries=known)
+    return Record(campaign_id, known)
 
 
 def read_earlier_messages(
@@ -239,7 +173,6 @@ def enter_record(
     identity: Identity,
     reserved: Collection[Reservation] = (),
     *,
-    counts_only: bool = False,
     reopens_rejected: bool = False,
 ) -> Record:
     """Return the record of a campaign, entered under its current names if it is new or renamed.
@@ -251,15 +184,14 @@ def enter_record(
         campaign_id = _enter(connection, ledger, identity, reserved)
         if reopens_rejected:
             reopen_rejected(connection, campaign_id)
-        read = summarize_deliveries if counts_only else read_known
-        known = read(connection, campaign_id)
-    return Record(campaign_id=campaign_id, key=identity.key, deliveries=known)
+        known = read_known(connection, campaign_id)
+    return Record(campaign_id, known)
 
 
-def enter_head(ledger: Ledger, identity: Identity) -> CampaignRecord:
-    """Return the record as `enter_record` does, without the deliveries."""
+def enter_identity(ledger: Ledger, identity: Identity, reserved: Collection[Reservation] = ()) -> int:
+    """Enter a campaign as `enter_record` does, and return the ledger's number of it."""
     with ledger.writing() as connection:
-        return CampaignRecord(campaign_id=_enter(connection, ledger, identity, ()), key=identity.key)
+        return _enter(connection, ledger, identity, reserved)
 
 
 def _enter(
@@ -329,7 +261,7 @@ def _count_launches(connection: Connection, campaign_id: int) -> tuple[int, str 
     return count, connection.execute(ordered).scalar()
 
 
-def rewrite_lockfile(ledger: Ledger, identity: Identity, record: CampaignRecord) -> bool:
+def rewrite_lockfile(ledger: Ledger, identity: Identity, campaign_id: int) -> bool:
     """Write the lockfile under the campaign's lock, if anything was sent; return True if it changed.
 
     What git has brought meanwhile is entered before.
@@ -344,7 +276,7 @@ def rewrite_lockfile(ledger: Ledger, identity: Identity, record: CampaignRecord)
         except LockfileError as error:
             hint = f"the ledger has all that was sent; {error.hint}"
             raise LockfileError(error.message, hint=hint) from None
-        return _save(connection, identity, record, keeps_empty=False)
+        return _save(connection, identity, campaign_id, keeps_empty=False)
 
 
 def write_lockfile(ledger: Ledger, identity: Identity, *, keeps_counts: bool) -> bool:
@@ -354,12 +286,11 @@ def write_lockfile(ledger: Ledger, identity: Identity, *, keeps_counts: bool) ->
         if row is None:
             return False
         present = replace(identity, name=row.name, keeps_counts=keeps_counts)
-        record = CampaignRecord(campaign_id=row.id, key=identity.key)
-        return _save(connection, present, record, keeps_empty=True)
+        return _save(connection, present, row.id, keeps_empty=True)
 
 
-def _save(connection: Connection, identity: Identity, record: CampaignRecord, *, keeps_empty: bool) -> bool:
-    contents = _gather_contents(connection, identity, record, keeps_empty=keeps_empty)
+def _save(connection: Connection, identity: Identity, campaign_id: int, *, keeps_empty: bool) -> bool:
+    contents = _gather_contents(connection, identity, campaign_id, keeps_empty=keeps_empty)
     if contents is None:
         return False
     changed, digest = save_lockfile(identity.lockfile, contents)
@@ -368,19 +299,16 @@ def _save(connection: Connection, identity: Identity, record: CampaignRecord, *,
 
 
 def compose_lockfile(
-    connection: Connection, identity: Identity, record: CampaignRecord, *, is_needed: bool
+    connection: Connection, identity: Identity, campaign_id: int, *, is_needed: bool
 ) -> str | None:
     """Return the current text of the lockfile; None if nothing was sent, unless `is_needed`."""
-    contents = _gather_contents(connection, identity, record, keeps_empty=is_needed)
+    contents = _gather_contents(connection, identity, campaign_id, keeps_empty=is_needed)
     return None if contents is None else "".join(dump_lockfile(contents))
 
 
 def _gather_contents(
-    connection: Connection, identity: Identity, record: CampaignRecord, *, keeps_empty: bool
+    connection: Connection, identity: Identity, campaign_id: int, *, keeps_empty: bool
 ) -> LockfileContents | None:
-    if record.campaign_id is None:
-        return None
-    campaign_id = record.campaign_id
     dismissed = read_dismissed(connection, campaign_id)
     further = (dismissed, list_former_names(connection, campaign_id), read_runs(connection, campaign_id))
     count, last = _count_launches(connection, campaign_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -29,8 +29,6 @@ from runner.ledger.tables import campaigns, deliveries, former_names, label_mess
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from runner.ledger.model import LaunchState
 
 
 LOCKFILE_COLUMNS = (
@@ -145,15 +143,11 @@ def enter_campaign(connection: Connection, target: str, name: str) -> int:
 
 
 def read_known(
-    connection: Connection,
-    campaign_id: int,
-    message_ids: Mapping[str, str] | None = None,
-    people: Collection[str] | None = None,
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
 ) -> RecordedDeliveries:
     """Return the fingerprints of a campaign's deliveries that are sent, or may have been.
 
-    `message_ids` maps former ids of messages to current ones; `people` limits the fingerprints, None means
-    all.
+    `message_ids` maps former ids of messages to current ones.
     """
     current = message_ids or {}
     known = RecordedDeliveries({}, {})
@@ -162,23 +156,16 @@ def read_known(
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .where(deliveries.c.campaign_id == campaign_id, deliveries.c.released.is_(False))
     )
-    if people is not None and message_ids is not None:
-        # By the whole primary key: few of possibly many deliveries are wanted.
-        query = query.where(deliveries.c.message.in_(list(current)))
-    _add_known(known, current, iterate_rows(connection, query, deliveries.c.fingerprint, people))
+    for name, fingerprint, state in connection.execute(query):
+        message = current.get(name, name)
+        reached = known.sent if state == "sent" else known.unresolved
+        reached.setdefault(message, set()).add(fingerprint)
+        if state == UNEXPLAINED:
+            known.unexplained.setdefault(message, set()).add(fingerprint)
     for shelf in (known.unresolved, known.unexplained):
         for message in shelf:
             shelf[message] -= known.sent.get(message, set())
     return known
-
-
-def _add_known(known: RecordedDeliveries, current: Mapping[str, str], rows: Iterable[Any]) -> None:
-    for name, fingerprint, state in rows:
-        message = current.get(name, name)
-        shelf = known.sent if state == "sent" else known.unresolved
-        shelf.setdefault(message, set()).add(fingerprint)
-        if state == UNEXPLAINED:
-            known.unexplained.setdefault(message, set()).add(fingerprint)
 
 
 def record_outcomes(connection: Connection, outcomes: Sequence[Outcome]) -> None:
@@ -300,55 +287,6 @@ def read_definitions(connection: Connection, launch_ids: Collection[int]) -> dic
         launches.c.id.in_(launch_ids), launches.c.definition.is_not(None)
     )
     return {row.id: json.loads(row.definition) for row in connection.execute(query)}
-
-
-class RecordedPeople(NamedTuple):
-    """The record of some people for one message.
-
-    `states` has, by fingerprint, the latest launch's state for people who must not be sent the message.
-    `freed` has the run's launches that certainly were not sent, so that their recipients are retried.
-    """
-
-    states: dict[str, LaunchState]
-    freed: set[int]
-
-
-def find_recorded(
-    connection: Connection,
-    campaign_id: int,
-    message: str,
-    fingerprints: Sequence[str],
-    *,
-    run: str | None,
-    too_late: str,
-) -> RecordedPeople:
-    """Return the record of some people, ten thousands at most, for one message.
-
-    Recipients that the service refused to `run`, or whose hours were over (detail `too_late`), are not
-    retried.
-    """
-    found = RecordedPeople({}, set())
-    query = (
-        select(
-            deliveries.c.fingerprint,
-            deliveries.c.released,
-            launches.c.id,
-            launches.c.state,
-            launches.c.detail,
-        )
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .where(
-            deliveries.c.campaign_id == campaign_id,
-            deliveries.c.message == message,
-            deliveries.c.released.is_(False) | (launches.c.run == run),
-        )
-    )
-    for row in iterate_rows(connection, query, deliveries.c.fingerprint, fingerprints):
-        if not row.released or row.state == "rejected" or row.detail == too_late:
-            found.states[row.fingerprint] = row.state
-        else:
-            found.freed.add(row.id)
-    return found
 
 
 def note_tried_again(connection: Connection, freed: Collection[int], detail: str) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_, select, update
 
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into, insert_or_update
-from runner.ledger.model import StoredResult, StoredSession, format_moment, parse_moment
+from runner.ledger.model import AcceptedLaunch, StoredResult, format_moment, parse_moment
 from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
 from runner.ledger.report_model import MessageTotals, PartialCount
@@ -30,10 +32,14 @@ from runner.ledger.tables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from runner.ledger.model import LaunchStats, StoredSession
+
 _GROUP = 500
 _BULK = 5_000
 # Valid in JSON and not in databases: NUL on PostgreSQL, half a surrogate pair on either.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_OUR_OWN = ("launch_id", "participant", "question_display_order", "non_answer")
+_pick_texts = itemgetter(*(place for place, one in enumerate(StoredResult._fields) if one not in _OUR_OWN))
 _SUMMED = {
     "num_queued_sessions": "queued",
     "num_active_sessions": "active",
@@ -44,15 +50,50 @@ _SUMMED = {
 }
 
 
+def list_accepted(
+    connection: Connection, campaign_id: int, launch_ids: Iterable[int] | None = None
+) -> list[AcceptedLaunch]:
+    """Return the accepted launches of a campaign, or some of them, by number."""
+    held = select(func.count()).where(results.c.launch_id == launches.c.id).scalar_subquery()
+    forgotten = func.coalesce(launch_stats.c.forgotten_results, 0)
+    columns = (launches.c[name] for name in ("id", "project_launch_guid", "tag", "recipients", "is_open"))
+    query = (
+        select(*columns, held, forgotten)
+        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+        .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+        .order_by(launches.c.id)
+    )
+    if launch_ids is not None:
+        query = query.where(launches.c.id.in_(launch_ids))
+    return [AcceptedLaunch._make(row) for row in connection.execute(query)]
+
+
+def list_held(connection: Connection, launch_id: int) -> set[str]:
+    """Return the guids of a launch's results in the ledger."""
+    return set(
+        connection.execute(select(results.c.result_guid).where(results.c.launch_id == launch_id)).scalars()
+    )
+
+
+def store_counts(connection: Connection, stats: Iterable[LaunchStats], at: str) -> None:
+    """Make what the service counts the campaign's, as reconciled at `at` (UTC, ISO 8601)."""
+    for group in divide(stats):
+        insert_or_update(connection, launch_stats, [{**asdict(one), "reconciled_at": at} for one in group])
+
+
 def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
     """Store results, replacing those that have changed, and return the number of new or changed ones."""
     total, revision = 0, begin_revision(connection)
     for group in divide(rows, _BULK):
-        # One look at all texts: hardly any needs to be changed.
-        is_clean = not _UNSTORABLE.search("".join(map(str, chain.from_iterable(group))))
-        clear = group if is_clean else [map(_clean_value, row) for row in group]
+        clear = group if _is_clean(group) else [map(_clean_value, row) for row in group]
         total += _STORE_RESULTS.insert(connection, [(*row, revision) for row in clear])
     return total
+
+
+def _is_clean(rows: Iterable[StoredResult]) -> bool:
+    """Return whether databases can store all texts of some rows: hardly any has to be changed."""
+    text = "".join(map(str, chain.from_iterable(rows)))
+    return "\0" not in text and (text.isascii() or not _UNSTORABLE.search(text))
 
 
 def _clean_value(value: object) -> object:
@@ -138,17 +179,6 @@ def note_strangers(connection: Connection, strangers: Iterable[Untexted]) -> Non
     for one in strangers:
         is_it = and_(results.c.launch_id == one.launch_id, results.c.result_guid == one.result_guid)
         connection.execute(update(results).where(is_it).values(changed))
-
-
-def find_held(connection: Connection, keys: Collection[tuple[int, str]]) -> set[tuple[int, str]]:
-    """Return those of some results, some hundreds at most, that are in the ledger."""
-    if not keys:
-        return set()
-    launch_ids, guids = {launch for launch, _ in keys}, {guid for _, guid in keys}
-    query = select(results.c.launch_id, results.c.result_guid).where(
-        results.c.launch_id.in_(launch_ids), results.c.result_guid.in_(guids)
-    )
-    return {(row.launch_id, row.result_guid) for row in connection.execute(query)}.intersection(keys)
 
 
 def _write_start(text: str) -> str:

@@ -8,33 +8,31 @@ from zoneinfo import ZoneInfo
 from runner.report.documents.wording import (
     FEW_ANSWERS,
     INTERVAL,
+    MEASURES,
     NOT_DEFINED,
-    SCORE_FORMATS,
+    Measure,
     name_score,
     write_certainty,
     write_day,
-    write_people,
     write_percent,
-    write_percent_range,
-    write_points,
+    write_response_range,
     write_score,
 )
 from runner.view.blocks import Chart, Column, Estimate, Items, Link, Section, Sentence, TableBlock
 from runner.view.charts import TimePoint, fit_axis, plot_points
-from runner.wording import count_words
+from runner.wording import count_people, count_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from fractions import Fraction
+    from collections.abc import Iterator, Sequence
 
     from runner.report.comparison_model import (
         AnalysisReport,
         Change,
         Compared,
         ExperimentReport,
-        PairComparison,
         SeriesReport,
         SplitReport,
+        Verdict,
     )
     from runner.report.model import CampaignReport
     from runner.report.people_model import ColumnReport, GroupReport
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
 _SURE_P = 0.001
 _MOST_SCORES = 2
 """Scores that a table of groups has room for beside the response."""
+_LINES = f"Horizontal lines: {INTERVAL}s."
 
 
 def show_series(report: CampaignReport) -> Iterator[Block]:
@@ -52,14 +51,14 @@ def show_series(report: CampaignReport) -> Iterator[Block]:
     series, score = report.series, report.score
     if series is None or score is None or len(series.waves) < 2:  # noqa: PLR2004  # one is no series
         return
-    form, zone = SCORE_FORMATS[score.measure], ZoneInfo(report.time_zone)
+    measure, zone = MEASURES[score.measure], ZoneInfo(report.time_zone)
     points = [
         TimePoint(
             day := wave.first_sent_at.astimezone(zone).date(),
             f"{day:%b %Y}",
             float(wave.score),
             # The tile has this campaign's own.
-            "this survey" if wave.campaign == report.campaign else form.write(wave.score, wave.scored),
+            "this survey" if wave.campaign == report.campaign else measure.write(wave.score, wave.scored),
             wave.score_interval,
         )
         for wave in series.waves
@@ -67,38 +66,43 @@ def show_series(report: CampaignReport) -> Iterator[Block]:
     ]
     if not points:
         return
-    goal = [] if report.goal is None else [(float(report.goal), f"target {form.write(report.goal, 1)}")]
-    svg = plot_points(points, f"Line: {form.name} over time", lambda value: form.write(value, 1), goal)
+    goal = [] if report.goal is None else [(float(report.goal), f"target {measure.write(report.goal, 1)}")]
+    svg = plot_points(points, f"Line: {measure.name} over time", lambda value: measure.write(value, 1), goal)
     rows = [(write_day(point.day), point.text) for point in points]
-    caption = f"{form.label} of each survey of the series, with its {INTERVAL}"
-    yield Chart(svg, TableBlock(("Sent", form.label), rows, caption))
+    caption = f"{measure.label} of each survey of the series, with its {INTERVAL}"
+    yield Chart(svg, TableBlock(("Sent", measure.label), rows, caption))
     yield Items([*_list_changes(series, score.measure)])
 
 
-def _list_changes(series: SeriesReport, measure: str) -> Iterator[str]:
+def _list_changes(series: SeriesReport, score_measure: str) -> Iterator[str]:
+    """Yield a sentence on each change since the last survey, and one on all surveys."""
     for one in series.changes:
-        what, since = _name_compared(one.measure, measure), _name_wave(series, one)
-        between = f"{INTERVAL} of the change {_write_ends(one, measure, _count_fewest(series, one))}"
-        if one.interval is None:
-            between = f"p {write_p_value(one.p_value)}"
+        measure, since = _find_measure(one.measure, score_measure), f"since {_name_wave(series, one)}"
+        certainty = ""
+        if one.interval is not None:
+            ends = measure.write_difference_range(one.interval, _count_fewest(series, one))
+            certainty = f" ({INTERVAL} of the change {ends})"
         if one.verdict == "differs":
-            yield f"{what} is {'up' if one.difference > 0 else 'down'} since {since}: {between}."
-        elif one.verdict == "no_difference_shown":
-            yield f"{what} shows no change since {since}: {between}."
+            yield f"The {measure.name} is {'up' if one.difference > 0 else 'down'} {since}{certainty}."
         else:
-            yield f"{what}: too few people to tell a change since {since}."
+            yield _write_unchanged(measure, one.verdict, f"{since}{certainty}")
     for test in series.tests:
-        what, p = _name_compared(test.measure, measure), write_p_value(test.p_value)
+        measure = _find_measure(test.measure, score_measure)
         over = f"over {'all ' if test.waves == len(series.waves) else ''}{test.waves} surveys"
-        if test.verdict == "too_few":
-            yield f"{what}: too few people to tell a difference {over}."
+        if test.verdict == "differs":
+            yield f"The {measure.name} has changed {over}."
         else:
-            found = "differs" if test.verdict == "differs" else "shows no difference"
-            yield f"{what} {found} {over} (p {p})."
+            yield _write_unchanged(measure, test.verdict, over)
 
 
-def _name_compared(compared: Compared, measure: str) -> str:
-    return "The response" if compared == "response" else f"The {SCORE_FORMATS[measure].name}"
+def _write_unchanged(measure: Measure, verdict: Verdict, period: str) -> str:
+    if verdict == "too_few":
+        return f"There are too few people to tell whether the {measure.name} has changed {period}."
+    return f"The {measure.name} has not clearly changed {period}."
+
+
+def _find_measure(compared: Compared, score_measure: str) -> Measure:
+    return MEASURES["response" if compared == "response" else score_measure]
 
 
 def _name_wave(series: SeriesReport, change: Change) -> str:
@@ -106,7 +110,7 @@ def _name_wave(series: SeriesReport, change: Change) -> str:
     return titles.get(change.against, change.against)
 
 
-def write_change(series: SeriesReport, measure: str) -> str:
+def write_change(series: SeriesReport, score_measure: str) -> str:
     """Return how the score differs from that of the last wave: `▲ +5.1 since June 2026`.
 
     It is empty if that is not known, and where no difference is shown: chance alone moves a score, too.
@@ -116,7 +120,7 @@ def write_change(series: SeriesReport, measure: str) -> str:
         return ""
     arrow = "▲" if change.difference > 0 else "▼"
     fewest = _count_fewest(series, change)
-    difference = SCORE_FORMATS[measure].write_difference(change.difference, fewest)
+    difference = MEASURES[score_measure].write_difference(change.difference, fewest)
     return f"{arrow} {difference} since {_name_wave(series, change)}"
 
 
@@ -130,30 +134,17 @@ def _count_fewest(series: SeriesReport, change: Change) -> int | None:
     return min((count for count in counts if count is not None), default=None)
 
 
-def _choose_writer(compared: Compared, measure: str) -> Callable[[Fraction | float, int | None], str]:
-    return write_points if compared == "response" else SCORE_FORMATS[measure].write_difference
-
-
-def _write_ends(compared: Change | PairComparison, measure: str, fewest: int | None) -> str:
-    if compared.interval is None:
-        return NOT_DEFINED
-    write = _choose_writer(compared.measure, measure)
-    return " to ".join(write(end, fewest).removesuffix(" points") for end in compared.interval)
-
-
 def show_groups(column: ColumnReport) -> Section:
     """Return the groups of a column as dots on the axes of response and scores, beside everybody."""
     blocks: list[Block] = [_tabulate(column.column, column.groups, column.everybody)]
     if not column.groups and not column.suppressed:
-        blocks.append(Sentence("Nobody was texted yet."))
+        blocks.append(Sentence("Nobody has been texted yet."))
     if column.suppressed:
         people = column.suppressed_texted
-        left = count_words(column.suppressed, "group") + (
-            "" if people is None else f", {write_people(people)} together"
-        )
+        whom = "" if people is None else f" with {count_people(people)} in all"
         # A larger group may be left out as well, so that the total does not reveal the small ones.
-        words = f"Left out: {left}, so that no group of fewer than {column.least} people can be made out."
-        blocks.append(Sentence(words, "quiet"))
+        why = f"so that nobody in a group of fewer than {column.least} can be recognised"
+        blocks.append(Sentence(f"Left out: {count_words(column.suppressed, 'group')}{whom}, {why}.", "quiet"))
     blocks += [Sentence(one, "quiet") for one in _explain_dashes(column.groups)]
     return Section(f"By {column.column}", blocks)
 
@@ -178,23 +169,18 @@ def _explain_dashes(groups: Sequence[GroupReport]) -> Iterator[str]:
 def _tabulate(name: str, groups: Sequence[GroupReport], everybody: GroupReport | None) -> TableBlock:
     """Return a row for each group, with a line for everybody."""
     all_groups = [*groups, *([] if everybody is None else [everybody])]
-    kept = range(min(_MOST_SCORES, min((len(group.scores) for group in all_groups), default=0)))
-    rates = [_estimate_response(group) for group in groups]
     whole = None if everybody is None else _read(everybody.response_rate)
-    columns = [Column(name, "text"), Column("People"), _make_column("Response", rates, whole, "csat")]
-    drawn = [rates]
-    for number in kept:
-        scores = [group.scores[number] for group in groups]
-        estimates = [_estimate(score) for score in scores]
-        line = None if everybody is None else _estimate(everybody.scores[number]).value
+    drawn = [list(map(_estimate_response, groups))]
+    columns = [Column(name, "text"), Column("People"), _make_column("Response", drawn[0], whole, "response")]
+    for number in range(min(_MOST_SCORES, *(len(group.scores) for group in all_groups)) if all_groups else 0):
         first = all_groups[0].scores[number]
-        columns.append(_make_column(name_score(first, first.tag), estimates, line, first.measure))
-        drawn.append(estimates)
+        whole = None if everybody is None else _estimate(everybody.scores[number]).value
+        drawn.append([_estimate(group.scores[number]) for group in groups])
+        columns.append(_make_column(name_score(first, first.tag), drawn[-1], whole, first.measure))
     rows: list[tuple[Cell, ...]] = [
         (group.name, group.texted, *cells) for group, *cells in zip(groups, *drawn, strict=True)
     ]
-    upright = "" if everybody is None else "; the upright line is everybody"
-    return TableBlock(columns, rows, f"Lying lines are {INTERVAL}s{upright}.")
+    return TableBlock(columns, rows, f"{_LINES}{'' if everybody is None else ' Vertical line: everybody.'}")
 
 
 def show_scores(report: CampaignReport) -> Iterator[TableBlock]:
@@ -204,32 +190,30 @@ def show_scores(report: CampaignReport) -> Iterator[TableBlock]:
     """
     places = {message.id: number for number, message in enumerate(report.messages, start=1)}
     asked = [(one.question, places[one.parts[0].message]) for one in report.questions]
-    for measure, form in SCORE_FORMATS.items():
-        scored = [(one, place, one.scores[0]) for one, place in asked if one.scores]
-        same = [(one, place, score) for one, place, score in scored if score.measure == measure]
-        estimates = [_estimate(score) for _, _, score in same]
-        columns = Column("Question", "text"), "Answers", _make_column(form.label, estimates, None, measure)
-        rows: list[tuple[Cell, ...]] = [
-            (Link(one.text, f"#message-{place}"), one.answers, estimate)
-            for (one, place, _), estimate in zip(same, estimates, strict=True)
+    for name, measure in MEASURES.items():
+        rows = [
+            (Link(one.text, f"#message-{place}"), one.answers, _estimate(one.scores[0]))
+            for one, place in asked
+            if one.scores and one.scores[0].measure == name
         ]
-        yield TableBlock(columns, rows, f"Lying lines are {INTERVAL}s.")
+        drawn = _make_column(measure.label, [estimate for _, _, estimate in rows], None, name)
+        columns = Column("Question", "text"), "Answers", drawn
+        yield TableBlock(columns, rows, _LINES)
 
 
 def _make_column(name: str, estimates: Sequence[Estimate], everybody: float | None, measure: str) -> Column:
     ends = [end for one in estimates for end in (one.value, *(one.interval or ())) if end is not None]
     if not ends:
         return Column(name, "estimate")
-    write = SCORE_FORMATS[measure].write
+    write = MEASURES[measure].write
     return Column(name, "estimate", fit_axis(ends, lambda value: write(value, 1), everybody))
 
 
 def _estimate_response(group: GroupReport) -> Estimate:
     """Return a group's response rate with its interval."""
-    interval = group.response_rate_interval
-    note = "" if interval is None else write_percent_range(interval, group.texted)
-    rate = write_percent(group.response_rate, group.texted)
-    return Estimate(_read(group.response_rate), interval, rate, note)
+    rate, interval = group.response_rate, group.response_rate_interval
+    note = "" if interval is None else write_response_range(interval, group.texted)
+    return Estimate(_read(rate), interval, write_percent(rate, group.texted), note)
 
 
 def _estimate(score: Score) -> Estimate:
@@ -241,54 +225,71 @@ def _read(value: object) -> float | None:
     return None if value is None else float(value)  # type: ignore[arg-type]  # a fraction
 
 
-def show_experiment(experiment: ExperimentReport, measure: str) -> Section:
+def show_experiment(experiment: ExperimentReport, score_measure: str) -> Section:
     """Return the texts of an experiment, what may be said of them, and how people were split.
 
-    `measure` is that of the campaign's score.
+    `score_measure` is that of the campaign's score.
     """
-    blocks: list[Block] = [Sentence(one, "strong") for one in _list_verdicts(experiment, measure)]
+    blocks: list[Block] = [Sentence(one, "strong") for one in _list_verdicts(experiment, score_measure)]
     blocks.append(_tabulate("Text", experiment.arms, None))
-    blocks.append(_tabulate_pairs(experiment, measure))
     if experiment.analysis is not None:
         blocks.append(Sentence(write_analysis(experiment.analysis), "quiet"))
+    details: list[Block] = [_tabulate_pairs(experiment, score_measure)]
     if experiment.split is not None:
         is_skewed = experiment.split.is_as_planned is False
-        blocks.append(Sentence(write_split(experiment.split), "notice" if is_skewed else "quiet"))
+        (blocks if is_skewed else details).append(
+            Sentence(write_split(experiment.split), "notice" if is_skewed else "quiet")
+        )
+    if experiment.comparisons:
+        blocks.append(Section("How sure this is", details, is_folded=True))
     return Section("Which text did better" if experiment.comparisons else "The texts", blocks)
 
 
-def _list_verdicts(experiment: ExperimentReport, measure: str) -> Iterator[str]:
+def _list_verdicts(experiment: ExperimentReport, score_measure: str) -> Iterator[str]:
     """Yield what differs; else one sentence on why nothing is said to."""
     verdicts = {one.verdict for one in experiment.comparisons}
     for one in experiment.comparisons:
         if one.verdict == "differs" and one.difference:
             better, worse = (one.arm, one.against) if one.difference > 0 else (one.against, one.arm)
             yield (
-                f"More people answered {better} than {worse}."
+                f"More people answered “{better}” than “{worse}”."
                 if one.measure == "response"
-                else f"{better} has a higher {SCORE_FORMATS[measure].name} than {worse}."
+                else f"“{better}” has a higher {MEASURES[score_measure].name} than “{worse}”."
             )
     if verdicts and "differs" not in verdicts:
-        found = next(one for one in ("too_early", "no_difference_shown", "too_few") if one in verdicts)
-        yield f"{_VERDICTS[found].capitalize()} between the texts."
+        yield next(words for verdict, words in _UNDECIDED.items() if verdict in verdicts)
 
 
-def _tabulate_pairs(experiment: ExperimentReport, measure: str) -> TableBlock:
+_UNDECIDED = {
+    "too_early": "It is too early to tell which text does better.",
+    "no_difference_shown": "No text clearly does better than another.",
+    "too_few": "There are too few people to tell which text does better.",
+}
+_VERDICTS = {
+    "too_few": "too few people to tell",
+    "no_difference_shown": "no difference shown",
+    "differs": "a difference",
+}
+
+
+def _tabulate_pairs(experiment: ExperimentReport, score_measure: str) -> TableBlock:
     """Return every pair of texts that is compared."""
     rows = []
     for one in experiment.comparisons:
         if one.verdict == "too_early":
             continue
-        pair = f"{one.arm} against {one.against}"
-        what = "Response" if one.measure == "response" else SCORE_FORMATS[measure].label
+        measure = _find_measure(one.measure, score_measure)
         arms = [arm for arm in experiment.arms if arm.name in (one.arm, one.against)]
-        fewest = min((_count_basis(arm, one.measure, measure) for arm in arms), default=None)
-        difference, ends, p = NOT_DEFINED, _write_ends(one, measure, fewest), NOT_DEFINED
+        fewest = min((_count_basis(arm, one.measure, score_measure) for arm in arms), default=None)
+        difference = ends = p = NOT_DEFINED
+        if one.interval is not None:
+            ends = measure.write_difference_range(one.interval, fewest)
         # What rests on a few answers says nothing, and may say what one person answered.
         if one.difference is not None and (one.interval is not None or one.verdict != "too_few"):
-            difference = _choose_writer(one.measure, measure)(one.difference, fewest)
+            difference = measure.write_difference(one.difference, fewest)
             p = write_p_value(one.p_value)
-        rows.append((pair, what, difference, ends, p, _VERDICTS[one.verdict]))
+        pair = f"{one.arm} against {one.against}"
+        rows.append((pair, measure.label, difference, ends, p, _VERDICTS[one.verdict]))
     columns = ("Text", Column("What", "text"), "Difference", INTERVAL, "p", Column("Verdict", "text"))
     return TableBlock(columns, rows, "Each text compared with those before it")
 
@@ -300,27 +301,18 @@ def _count_basis(arm: GroupReport, compared: Compared, measure: str) -> int:
     return next((score.counted for score in arm.scores if score.measure == measure), 0)
 
 
-_VERDICTS = {
-    "too_early": "too early to tell",
-    "too_few": "too few people to tell",
-    "no_difference_shown": "no difference shown",
-    "differs": "a difference",
-}
-
-
 def write_analysis(analysis: AnalysisReport) -> str:
     """Return a sentence on the time of the verdicts, and on the people counted."""
     if analysis.method == "sequential":
-        return "Tested anew at every look: of 100 experiments without a difference, at most 5 ever show one."
+        return "Tested at every report: of 100 experiments without a difference, at most 5 ever show one."
     if analysis.due is None:
-        return f"The verdict is taken 7 days after {write_people(analysis.per_arm or 0)} got each text."
+        return f"The texts are compared 7 days after {count_people(analysis.per_arm or 0)} got each of them."
     if not analysis.is_due:
-        return f"The verdict is taken by the first report with all answers of {write_day(analysis.due)}."
-    day = write_day(analysis.due)
-    counted = f"The verdict and these figures are of the people texted, and of the answers, before {day}."
+        return f"The first report with all answers of {write_day(analysis.due)} compares the texts."
+    counted = f"Texts and answers before {write_day(analysis.due)} count here."
     if not analysis.answered_later:
         return counted
-    return f"{counted} {write_people(analysis.answered_later)} answered later, which is not counted here."
+    return f"{counted} {count_people(analysis.answered_later)} answered later."
 
 
 def write_split(split: SplitReport) -> str:
@@ -331,7 +323,8 @@ def write_split(split: SplitReport) -> str:
     )
     if split.is_as_planned is False:
         return (
-            f"Not split as planned: {shares}. Something other than the lot chose, so differences mean little."
+            f"Not split as planned: {shares}. Something other than chance decided who got which text, so the "
+            "differences mean little."
         )
     return f"Share of the people who got each text: {shares}."
 

@@ -1,4 +1,4 @@
-"""A report as blocks, and so as a page in HTML and as Markdown.
+"""A report as blocks, and so as a page in HTML and as Markdown; and a page across campaigns.
 
 The open part is for readers: the campaign, its main figures, its questions, and what is compared. How it was
 sent and how to read it are folded. No figure stands twice in the open part.
@@ -9,9 +9,9 @@ Markdown, each with a sentence on what is left out.
 
 from __future__ import annotations
 
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from runner.report.documents.comments import is_quoted, show_comments
 from runner.report.documents.comparisons import (
     show_experiment,
     show_groups,
@@ -23,39 +23,52 @@ from runner.report.documents.questions import (
     MOST_QUESTIONS,
     find_main_question,
     find_score,
+    is_quoted,
+    show_comments,
     show_main_question,
     show_question,
 )
-from runner.report.documents.reading import list_explanations
 from runner.report.documents.sending import show_messages, show_sending
 from runner.report.documents.wording import (
     INTERVAL,
+    MEASURES,
+    NOT_DEFINED,
     NOT_KNOWN,
-    SCORE_FORMATS,
     name_score,
     write_certainty,
     write_count,
     write_number,
-    write_people,
     write_percent,
-    write_percent_range,
     write_period,
+    write_response_range,
     write_score,
     write_score_basis,
     write_time,
 )
 from runner.report.scores import divide
 from runner.view import html, markdown
-from runner.view.blocks import Beside, Items, Section, Sentence, Tile, Tiles
-from runner.wording import escape_markdown
+from runner.view.blocks import (
+    Beside,
+    Column,
+    Items,
+    Line,
+    Link,
+    ListItem,
+    Section,
+    Sentence,
+    TableBlock,
+    Tile,
+    Tiles,
+)
+from runner.wording import count_people, count_words, escape_markdown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from runner.report.model import CampaignReport
     from runner.report.people_model import PeopleReport
     from runner.report.question_model import Score
-    from runner.view.blocks import Block
+    from runner.view.blocks import Block, Cell
 
 LONGEST = 65_000
 """Characters of a document in Markdown at most: GitHub's limit, less some for text around it."""
@@ -94,33 +107,33 @@ def _show_lead(report: CampaignReport) -> Iterator[Block]:
         yield Sentence(SIMULATION_NOTE, "notice")
     people = report.people
     if people.unresolved:
-        were = f"{write_people(people.unresolved)} {'was' if people.unresolved == 1 else 'were'}"
-        yield Sentence(f"Whether {were} texted is not known yet.", "notice")
+        were = count_words(people.unresolved, "person was", "people were")
+        yield Sentence(f"It is not known yet whether {were} texted.", "notice")
     if not report.launches:
         yield Sentence(_write_coming(report), "strong")
         return
     if report.unread_launches:
-        yield Sentence("Not all answers were read yet: what rests on all of them is not known.", "notice")
+        yield Sentence("Not all answers have been read yet, so some figures are not known.", "notice")
     elif people.is_interim and people.open:
-        are = "person still has" if people.open == 1 else "people still have"
-        yield Sentence(f"Interim: {people.open:,} {are} an open survey, so figures may change.", "notice")
+        are = count_words(people.open, "person still has", "people still have")
+        yield Sentence(f"Interim: {are} an open survey, so figures may change.", "notice")
     wrong = len(report.discrepancies) + sum(len(message.discrepancies) for message in report.messages)
     if wrong:
-        do = "figure does" if wrong == 1 else "figures do"
-        yield Sentence(f"{wrong:,} {do} not add up: see “How it was sent”.", "notice")
+        do = count_words(wrong, "figure does", "figures do")
+        yield Sentence(f"{do} not add up: see “How it was sent”.", "notice")
 
 
 def _write_coming(report: CampaignReport) -> str:
-    nobody = "Nobody else was texted yet." if report.people.unresolved else "Nobody was texted yet."
+    nobody = f"Nobody {'else ' if report.people.unresolved else ''}has been texted yet."
     if report.next_send_at is None:
         return nobody
     start = write_time(report.next_send_at, report.time_zone)
-    return f"{nobody} Texts go out from {start} ({report.time_zone})."
+    return f"{nobody} Texts will go out from {start} ({report.time_zone})."
 
 
 def _show_campaign(report: CampaignReport) -> Iterator[Block]:
     unknown = [
-        Sentence(f"By {one}: not known until all answers were read.", "notice")
+        Sentence(f"By {one}: not known until all answers have been read.", "notice")
         for one in report.unknown_groups
     ]
     if not report.launches:
@@ -147,15 +160,15 @@ def _show_campaign(report: CampaignReport) -> Iterator[Block]:
     if len(report.messages) > 1:
         yield show_messages(report, has_questions=is_long)
     yield show_sending(report)
-    yield Section("How to read this", [Items(list(list_explanations(report)))], is_folded=True)
+    yield Section("How to read this", [Items(list(_list_explanations(report)))], is_folded=True)
 
 
 def _show_replaced(people: PeopleReport) -> Iterator[Sentence]:
     """Yield who had no time to answer, as a later text of this account ended their survey."""
     if people.replaced and people.response_rate_without_replaced is not None:
         rate = write_percent(people.response_rate_without_replaced, people.texted)
-        ended = f"ended the survey of {write_people(people.replaced)} before they answered"
-        yield Sentence(f"A later text of ours {ended}: without them the response is {rate}.")
+        texted = f"{count_people(people.replaced)} got another text from us before they had answered"
+        yield Sentence(f"{texted}, which ended their survey. Without them, the response is {rate}.")
 
 
 def _list_tiles(report: CampaignReport) -> Iterator[Tile]:
@@ -181,13 +194,13 @@ def _list_tiles(report: CampaignReport) -> Iterator[Tile]:
 
 def _make_score_tile(report: CampaignReport, score: Score) -> Tile:
     scored = sum(one.question.score is not None for one in report.questions)
-    goal = "" if report.goal is None else f"target {SCORE_FORMATS[score.measure].write(report.goal, 1)}"
+    goal = "" if report.goal is None else f"target {MEASURES[score.measure].write(report.goal, 1)}"
     changed = "" if report.series is None else write_change(report.series, score.measure)
     scales = {one.question.tag: one.question.scale for one in report.questions}
     basis, certainty = write_score_basis(score, scales.get(score.tag, "")), write_certainty(score)
     if changed:
         # Beside a change, the interval would seem to be its own.
-        certainty = certainty.replace(INTERVAL, f"{INTERVAL} of the {SCORE_FORMATS[score.measure].name}", 1)
+        certainty = certainty.replace(INTERVAL, f"{INTERVAL} of the {MEASURES[score.measure].name}", 1)
     note = ", ".join(filter(None, (basis, certainty, goal)))
     return Tile(name_score(score, score.tag if scored > 1 else ""), write_score(score), note, changed)
 
@@ -196,15 +209,40 @@ def _make_response_tile(report: CampaignReport) -> Tile:
     people = report.people
     if people.response_rate is None or people.response_rate_interval is None:
         return Tile("Response", NOT_KNOWN)
-    interval = write_percent_range(people.response_rate_interval, people.texted)
-    note = f"of {write_people(people.texted or 0)} texted, {INTERVAL} {interval}"
+    interval = write_response_range(people.response_rate_interval, people.texted)
+    note = f"of {count_people(people.texted or 0)} texted, {INTERVAL} {interval}"
     return Tile("Response", write_percent(people.response_rate, people.texted), note)
+
+
+def _list_explanations(report: CampaignReport) -> Iterator[ListItem]:
+    """Yield what the report's figures mean, with their sources: docs/statistics.md says more.
+
+    The file has a term and its words for each topic.
+    """
+    main, questions = find_main_question(report), [one.question for one in report.questions]
+    # Of the main question only its main score is shown.
+    shown = {score.measure for one in questions for score in (one.scores[:1] if one is main else one.scores)}
+    topics = {
+        "people": True,
+        "questions": bool(questions),
+        **{measure: measure in shown for measure in MEASURES},
+        "groups": bool(report.groups),
+        "experiment": report.experiment is not None,
+        "series": report.series is not None,
+        "rates": report.people.rates is not None,
+    }
+    text = files(__package__).joinpath("how_to_read.txt").read_text(encoding="utf-8")
+    for entry in text.replace(" %", "\u202f%").split("\n\n"):
+        head, *lines = entry.split("\n")
+        topic, term = head.split(": ", 1)
+        if topics[topic]:
+            yield ListItem(term=term, text=" ".join(lines).rstrip())
 
 
 def _write_footer(report: CampaignReport) -> str:
     """Return the time of the figures; empty where there are none."""
     if report.reconciled_at is None:
-        return "No answers were read yet." if report.launches else ""
+        return "No answers have been read yet." if report.launches else ""
     read = (
         f", with the answers to {report.reconciled_launches:,} of {report.launches:,} batches of texts"
         if report.unread_launches
@@ -212,3 +250,65 @@ def _write_footer(report: CampaignReport) -> str:
     )
     zone = report.time_zone
     return f"Figures as of {write_time(report.reconciled_at, zone)} ({zone}){read}."
+
+
+def write_index(reports: Sequence[CampaignReport], links: Mapping[str, str]) -> str:
+    """Return an HTML page across campaigns: a table of them, the latest first.
+
+    `links` has addresses of campaigns' reports relative to this page, percent-encoded; not every campaign
+    needs one.
+    """
+    ordered = sorted(reports, key=lambda report: report.campaign)
+    ordered.sort(key=_rank, reverse=True)
+    columns: list[str | Column] = ["Campaign", Column("Sent", "text"), "People texted", "Response", INTERVAL]
+    columns += ["Score", f"{INTERVAL} of the score"]
+    rows: list[tuple[Cell, ...]] = [(_name(one, links), *_outline(one)) for one in ordered]
+    lines = list(map(_draw_series, ordered))
+    if any(lines):
+        columns.append(Column("Earlier surveys", "line"))
+        rows = [(*row, line) for row, line in zip(rows, lines, strict=True)]
+    table = TableBlock(columns, rows, "The latest first. Each person counts once.")
+    is_simulated = any(report.is_simulated for report in reports)
+    notice = [Sentence(SIMULATION_NOTE, "notice")] if is_simulated else []
+    title = count_words(len(reports), "campaign")
+    return html.write_page(title, "Campaign reports", notice, [Section("", [table])])
+
+
+def _rank(report: CampaignReport) -> tuple[bool, str]:
+    first = report.first_sent_at
+    return first is not None, "" if first is None else first.isoformat()
+
+
+def _name(report: CampaignReport, links: Mapping[str, str]) -> Cell:
+    title = report.title or report.campaign
+    return Link(title, links[report.campaign]) if report.campaign in links else title
+
+
+def _outline(report: CampaignReport) -> tuple[Cell, ...]:
+    """Return what a campaign came to: a caution stands in place of the interval of a score of few answers."""
+    people, score = report.people, find_score(report)
+    if not report.launches:
+        return ("not sent yet", *[NOT_DEFINED] * 5)
+    is_unknown = people.texted is None or people.answered is None
+    response = (
+        write_percent(people.response_rate, people.texted),
+        write_response_range(people.response_rate_interval, people.texted),
+    )
+    return (
+        write_period(report.first_sent_at, report.last_sent_at, report.time_zone),
+        people.texted,
+        *((NOT_KNOWN, NOT_DEFINED) if is_unknown and report.questions else response),
+        NOT_DEFINED if score is None else f"{name_score(score)} {write_score(score)}",
+        NOT_DEFINED if score is None else write_certainty(score).removeprefix(f"{INTERVAL} "),
+    )
+
+
+def _draw_series(report: CampaignReport) -> Cell:
+    """Return the scores of the series up to this campaign, without words: the rows above have them."""
+    waves = [] if report.series is None else report.series.waves
+    values = [
+        None if one.score is None else float(one.score)
+        for one in waves
+        if report.first_sent_at is not None and one.first_sent_at <= report.first_sent_at
+    ]
+    return Line(values) if len(values) > 1 else ""

@@ -1,4 +1,4 @@
-"""Questions as blocks: one chart each, with its figures on it."""
+"""Questions as blocks: one chart each, with its figures on it, and comments that people wrote to them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.report.documents.wording import (
     FEW_ANSWERS,
+    NOT_DEFINED,
     is_freeform,
     name_score,
     write_certainty,
@@ -15,19 +16,38 @@ from runner.report.documents.wording import (
     write_score,
     write_score_basis,
 )
-from runner.view.blocks import BAR, Bar, Beside, Column, Section, Sentence, Stack, StackPart, TableBlock
+from runner.view.blocks import (
+    BAR,
+    Bar,
+    Beside,
+    Column,
+    Items,
+    ListItem,
+    Section,
+    Sentence,
+    Stack,
+    StackPart,
+    TableBlock,
+)
 from runner.wording import count_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.report.model import CampaignReport
-    from runner.report.question_model import QuestionReport, ResponseCount, Score
+    from runner.report.question_model import (
+        CommentsReport,
+        QuestionReport,
+        QuotedComment,
+        Score,
+    )
     from runner.view.blocks import Block, Cell, Tone
 
 
 MOST_QUESTIONS = 12
 """Questions that stand open on the page; with more of them each stands with its message, below a fold."""
+_MOST_COMMENTS = 20
+"""Comments on a question that stand open; the rest are folded."""
 _TONES: tuple[Tone, ...] = ("bad", "poor", "middle", "fair", "good")
 _PROMOTING: dict[str, Tone] = {
     str(number): "bad" if number <= 6 else "middle" if number <= 8 else "good"  # noqa: PLR2004  # Reichheld 2003
@@ -60,10 +80,10 @@ def show_main_question(question: QuestionReport, beside: Sequence[Block]) -> Ite
     if score is None or not _has_shares(question) or score.counted != question.answers:
         yield Sentence(write_basis(question), "quiet")
     details = _tabulate_answers(question)
-    if question.csat is not None and _has_shares(question):
+    if question.csat is not None and question.answers and _has_shares(question):
         # A satisfaction scale has few points: one bar shows all of them.
         tones = zip(question.distribution, _choose_tones(question), strict=True)
-        yield Stack([_make_part(one, tone, question) for one, tone in tones])
+        yield Stack([_make_part(one.label, one.count, question.answers, tone) for one, tone in tones])
         details = TableBlock((), ())
     yield from _draw_promoters(question)
     yield Beside([Section("", blocks) for blocks in ([details] if details.rows else [], beside) if blocks])
@@ -88,41 +108,32 @@ def show_question(question: QuestionReport) -> Section:
 
 def _tabulate_answers(question: QuestionReport) -> TableBlock:
     """Return the responses as bars; shares of few answers are left out, since they say too much."""
-    columns: list[str | Column] = [Column("Answer", "text"), BAR, "Share", "People"]
-    rows: list[list[Cell]] = [
-        [one.label, Bar(one.share, tone), write_percent(one.share, question.answers), one.count]
-        for one, tone in zip(question.distribution, _choose_tones(question), strict=True)
-        if question.answers
-    ]
-    if _has_shares(question):
-        return TableBlock(columns, rows)
-    return TableBlock([*columns[:2], columns[3]], [[*row[:2], row[3]] for row in rows])
+    rows: list[list[Cell]] = []
+    for one, tone in zip(question.distribution, _choose_tones(question), strict=True):
+        share = [write_percent(one.share, question.answers)] if _has_shares(question) else []
+        rows.append([one.label, Bar(one.share, tone), *share, one.count])
+    head = ["Share"] if _has_shares(question) else []
+    return TableBlock([Column("Answer", "text"), BAR, *head, "People"], rows if question.answers else [])
 
 
 def _has_shares(question: QuestionReport) -> bool:
     return (question.answers or 0) >= FEW_ANSWERS
 
 
-def _make_part(one: ResponseCount, tone: Tone, question: QuestionReport) -> StackPart:
-    return StackPart(
-        one.label, one.count, one.share or Fraction(), write_percent(one.share, question.answers), tone
-    )
+def _make_part(name: str, count: int, whole: int, tone: Tone) -> StackPart:
+    share = Fraction(count, whole)
+    return StackPart(name, count, share, write_percent(share, whole), tone)
 
 
 def _draw_promoters(question: QuestionReport) -> Iterator[Stack]:
     nps = question.nps
-    if nps is None or nps.counted < FEW_ANSWERS:
-        return
-    groups: dict[Tone, tuple[str, int]] = {
-        "bad": ("Detractors", nps.detractors),
-        "middle": ("Passives", nps.passives),
-        "good": ("Promoters", nps.promoters),
-    }
-    parts = []
-    for tone, (name, count) in groups.items():
-        share = Fraction(count, nps.counted)
-        parts.append(StackPart(name, count, share, write_percent(share, nps.counted), tone))
-    yield Stack(parts)
+    if nps is not None and nps.counted >= FEW_ANSWERS:
+        parts = [
+            _make_part("Detractors", nps.detractors, nps.counted, "bad"),
+            _make_part("Passives", nps.passives, nps.counted, "middle"),
+            _make_part("Promoters", nps.promoters, nps.counted, "good"),
+        ]
+        yield Stack(parts)
 
 
 def _choose_tones(question: QuestionReport) -> list[Tone]:
@@ -146,8 +157,62 @@ def _choose_tones(question: QuestionReport) -> list[Tone]:
 def write_basis(question: QuestionReport) -> str:
     """Return how many answered, and what is not known of it."""
     if question.answers is None:
-        return "How many answered is not known: not all answers were read yet."
+        return "It is not known how many answered: not all answers have been read yet."
     if not question.answers:
         return "No answers yet."
     words = " in people’s own words" if is_freeform(question) else ""
     return f"{count_words(question.answers, 'answer')}{words}"
+
+
+def show_comments(report: CampaignReport) -> Iterator[Block]:
+    """Yield what people wrote to each question, the newest first, if it was asked for."""
+    found = report.comments
+    if found is None:
+        return
+    by_question: dict[str, list[QuotedComment]] = {}
+    for one in found.newest:
+        by_question.setdefault(one.question, []).append(one)
+    questions = {one.question.tag: one.question for one in report.questions}
+    blocks: list[Block] = [Sentence(_write_summary(found), "quiet")]
+    for tag, comments in by_question.items():
+        shown = [_list(one, has_scores=_have_scores(found)) for one in comments]
+        question = questions.get(tag)
+        listed: list[Block] = [Items(shown[:_MOST_COMMENTS])]
+        if question is not None and is_quoted(report, question):
+            listed.insert(0, Sentence(write_basis(question), "quiet"))
+        if shown[_MOST_COMMENTS:]:
+            listed.append(Section("Older ones", [Items(shown[_MOST_COMMENTS:])], is_folded=True))
+        blocks.append(Section(tag if question is None else question.text, listed))
+    yield Section("In people’s own words", blocks)
+
+
+def is_quoted(report: CampaignReport, question: QuestionReport) -> bool:
+    """Return whether all that there is to show of a question is what people wrote, and that is shown."""
+    quoted = () if report.comments is None else report.comments.newest
+    return is_freeform(question) and any(one.question == question.tag for one in quoted)
+
+
+def _write_summary(found: CommentsReport) -> str:
+    if found.problem is not None:
+        return f"{count_words(found.total, 'comment')} cannot be masked, so none are shown: {found.problem}."
+    if not found.total and not found.left_out:
+        return "Nobody wrote anything."
+    order = "The newest first, each with the person’s score" if _have_scores(found) else "The newest first"
+    words = f"{order}. Email addresses, phone numbers and people’s own names are masked."
+    if found.is_audience_changed:
+        words += " The list of people has changed since: names that are no longer on it are not masked."
+    if more := found.total - len(found.newest):
+        words += f" {count_words(more, 'older one is', 'older ones are')} only in the files of answers."
+    if found.left_out:
+        comments = count_words(found.left_out, "comment")
+        words += f" Left out: {comments} of people who are no longer on the list."
+    return words
+
+
+def _have_scores(found: CommentsReport) -> bool:
+    return any(one.score is not None for one in found.newest)
+
+
+def _list(comment: QuotedComment, *, has_scores: bool) -> ListItem:
+    score = NOT_DEFINED if comment.score is None else f"{float(comment.score):g}"
+    return ListItem(comment.words, term=score if has_scores else "")

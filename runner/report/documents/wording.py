@@ -18,7 +18,7 @@ from runner.source.quantity import write_duration
 from runner.wording import count_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import date, datetime
     from fractions import Fraction
 
@@ -41,32 +41,14 @@ def write_count(count: int | None) -> str:
     return NOT_KNOWN if count is None else f"{count:,}"
 
 
-def write_people(count: int) -> str:
-    """Return a number of people: `1 person`, `1,024 people`."""
-    return count_words(count, "person", "people")
-
-
 def write_percent(rate: Fraction | float | None, people: int | None = None) -> str:
     """Return a rate as a percentage: `40.2 %`, of few people `40 %`."""
-    return NOT_DEFINED if rate is None else f"{_round(100 * rate, _choose_places(people))}{_PERCENT}"
+    return NOT_DEFINED if rate is None else MEASURES["response"].write(rate, people)
 
 
 def write_number(number: Fraction | float | None, places: int = 2) -> str:
     """Return a number with a fixed count of decimals: `3.45`."""
     return NOT_DEFINED if number is None else _round(number, places)
-
-
-def write_points(difference: Fraction | float, people: int | None = None) -> str:
-    """Return a difference of rates in percentage points, with its sign: `+4.2 points`."""
-    return f"{_round(100 * difference, _choose_places(people), sign='+')} points"
-
-
-def write_percent_range(interval: Interval | None, people: int | None = None) -> str:
-    """Return an interval of a rate: `37.3–43.3 %`."""
-    if interval is None:
-        return NOT_DEFINED
-    low, high = (_round(100 * end, _choose_places(people)) for end in interval)
-    return f"{low}–{high}{_PERCENT}"
 
 
 def _choose_places(people: int | None) -> int:
@@ -80,56 +62,76 @@ def _round(number: Fraction | float, places: int, sign: str = "") -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreFormat:
-    """The way scores of one measure are written.
+class Measure:
+    """The way values of one measure are written.
 
     Attributes:
         name: in a sentence.
-        write: a value that rests on so many answers, or without a count one of an axis.
-        write_difference: of two values, with its sign.
+        unit: behind a value.
+        points: behind a difference of values.
+        factor: that values are multiplied by.
+        decimals: that values of few people have; those of more people have one more.
+        is_signed: whether a value above 0 has its sign.
     """
 
     name: str
-    write: Callable[[Fraction | float, int | None], str]
-    write_difference: Callable[[Fraction | float, int | None], str]
+    unit: str = ""
+    points: str = ""
+    factor: int = 1
+    decimals: int = 0
+    is_signed: bool = False
 
     @property
     def label(self) -> str:
         """The name at the start of a sentence."""
         return self.name[0].upper() + self.name[1:]
 
+    def write(self, value: Fraction | float, counted: int | None = None) -> str:
+        """Return a value that rests on so many people, or without a count one of many."""
+        return f"{self._round(value, counted, is_signed=self.is_signed)}{self.unit}"
+
     def write_range(self, interval: Interval, counted: int | None = None) -> str:
-        """Return an interval of a value: `+19.9 to +35.0`."""
-        low, high = (self.write(end, counted) for end in interval)
-        # A unit stands once.
-        return f"{low.removesuffix(_PERCENT) if high.endswith(_PERCENT) else low} to {high}"
+        """Return an interval of a value: `+19.9 to +35.0`, `37.3–43.3 %`."""
+        low, high = (self._round(end, counted, is_signed=self.is_signed) for end in interval)
+        return f"{low}{_join(low, high)}{high}{self.unit}"
+
+    def write_difference(self, difference: Fraction | float, counted: int | None = None) -> str:
+        """Return a difference of two values, with its sign: `+4.2 points`."""
+        return f"{self._round(difference, counted, is_signed=True)}{self.points}"
+
+    def write_difference_range(self, interval: Interval, counted: int | None = None) -> str:
+        """Return an interval of a difference: `−1.2 to +6.1 points`."""
+        low, high = (self._round(end, counted, is_signed=True) for end in interval)
+        return f"{low} to {high}{self.points}"
+
+    def _round(self, value: Fraction | float, counted: int | None, *, is_signed: bool) -> str:
+        places = self.decimals + _choose_places(counted)
+        return _round(self.factor * value, places, "+" if is_signed else "")
 
 
-def _write_nps(score: Fraction | float, counted: int | None) -> str:
-    return _round(score, _choose_places(counted), sign="+")
+def _join(low: str, high: str) -> str:
+    return " to " if re.search(f"[+{_MINUS}]", low + high) else "–"
 
 
-def _write_mean(mean: Fraction | float, counted: int | None) -> str:
-    return _round(mean, 1 + _choose_places(counted))
-
-
-def _write_mean_difference(difference: Fraction | float, counted: int | None) -> str:
-    return _round(difference, 1 + _choose_places(counted), sign="+")
-
-
-SCORE_FORMATS: Mapping[str, ScoreFormat] = {
-    "nps": ScoreFormat("NPS", _write_nps, _write_nps),
-    "csat": ScoreFormat("CSAT", write_percent, write_points),
-    "mean": ScoreFormat("mean", _write_mean, _write_mean_difference),
+MEASURES: Mapping[str, Measure] = {
+    "nps": Measure("NPS", is_signed=True),
+    "csat": Measure("CSAT", _PERCENT, " points", 100),
+    "mean": Measure("mean", decimals=1),
+    "response": Measure("response", _PERCENT, " points", 100),
 }
-"""The formats of scores, by measure."""
+"""The scores by their measure, and the response."""
+
+
+def write_response_range(interval: Interval | None, texted: int | None) -> str:
+    """Return the interval of a response rate, or a dash for one that is not known."""
+    return NOT_DEFINED if interval is None else MEASURES["response"].write_range(interval, texted)
 
 
 def write_score(score: Score) -> str:
     """Return a score, or a dash for one of few answers."""
     if score.value is None or score.counted < FEW_ANSWERS:
         return NOT_DEFINED
-    return SCORE_FORMATS[score.measure].write(score.value, score.counted)
+    return MEASURES[score.measure].write(score.value, score.counted)
 
 
 def write_certainty(score: Score) -> str:
@@ -142,7 +144,7 @@ def write_certainty(score: Score) -> str:
         return "left out to protect a smaller group"
     if score.interval is None:
         return ""
-    return f"{INTERVAL} {SCORE_FORMATS[score.measure].write_range(score.interval, score.counted)}"
+    return f"{INTERVAL} {MEASURES[score.measure].write_range(score.interval, score.counted)}"
 
 
 def write_score_basis(score: Score, scale: str) -> str:
@@ -154,7 +156,7 @@ def write_score_basis(score: Score, scale: str) -> str:
 
 def name_score(score: Score, tag: str = "") -> str:
     """Return a score's name: `CSAT`; with the tag of its question `CSAT service`, unless it says the same."""
-    label = SCORE_FORMATS[score.measure].label
+    label = MEASURES[score.measure].label
     return label if tag.casefold() in ("", label.casefold()) else f"{label} {tag}"
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
-from runner.cli.commands.sandbox import command
+from runner.cli.commands.sandbox import sandbox
 from runner.errors import RunnerError
 from runner.sandbox import store as store_module
 from runner.sandbox.model import Definition, ServiceQuestion
@@ -34,7 +34,7 @@ BODY = {"phone": ["+14155550101"], "text": "Hello"}
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(command, arguments, catch_exceptions=False)
+    return CliRunner().invoke(sandbox, arguments, catch_exceptions=False)
 
 
 def read(*arguments: str) -> dict[str, Any]:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.group(cls=Group, epilog="\b\nExample:\n  runner ci plan --out ci && runner ci finish")
-def command() -> None:
+@click.group(cls=Group)
+def ci() -> None:
     """Run the jobs of CI, and their parts.
 
     `review` is the job of a pull request; `plan`, `send` and `act` work on the main branch, and `finish` is
@@ -32,16 +32,15 @@ def command() -> None:
     secrets RUNNER_USERNAME, RUNNER_API_KEY and RUNNER_STATE_KEY (`runner key new`); the environment
     campaigns-approval, for main only, whose required reviewers approve plans; a ruleset for main that asks
     for reviewed pull requests and the check Review. docs/how-to/github.md says more.
+
+    Example:
+        runner ci plan --out ci && runner ci finish
     """
 
 
-@command.command(
-    short_help="Make the state remote's ref, once.", epilog="\b\nExample:\n  runner ci start --target live"
-)
+@ci.command(short_help="Make the state remote's ref, once.")
 @ledger_scope
-@click.option(
-    "--remote", default="origin", show_default=True, metavar="NAME", help="The git remote to make it on."
-)
+@click.option("--remote", default="origin", metavar="NAME", help="The git remote to make it on.")
 def start(scope: Scope, remote: str) -> int:
     """Make the ref of a state remote, once, while nothing is sent anywhere.
 
@@ -50,6 +49,9 @@ def start(scope: Scope, remote: str) -> int:
     nothing is running: then nobody has to wait. The ref gets the opt-outs and pauses of the files here; what
     they tell of launches is compared with the service, in each campaign's next run. A ref that is there is
     left as it is.
+
+    Example:
+        runner ci start --target live
     """
     ref, is_new = start_ref(scope, remote)
     print_prose(f"Made {ref}." if is_new else f"{ref} is there already.")
@@ -57,4 +59,4 @@ def start(scope: Scope, remote: str) -> int:
 
 
 for part in (review, plan, send, act, finish, comment, approve, record, alert, replies):
-    command.add_command(part)
+    ci.add_command(part)

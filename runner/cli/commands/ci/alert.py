@@ -23,12 +23,7 @@ OUTCOME_OPTION = click.option(
 )
 
 
-@click.command(
-    short_help="Keep one GitHub issue with what a person must do.",
-    cls=Command,
-    epilog="\b\nExamples:\n  runner ci alert\n  runner ci alert --outcome failure\n"
-    "  runner ci alert --target live",
-)
+@click.command(short_help="Keep one GitHub issue with what a person must do.", cls=Command)
 @target_scope
 @OUTCOME_OPTION
 @REPLIES_OPTION
@@ -42,22 +37,26 @@ def alert(scope: Scope, outcome: Outcome | None, show_replies: bool) -> int:
     Run it as the last step of a GitHub job, whether the steps before succeeded or not, with GITHUB_TOKEN in
     the step's environment and the permission `issues: write`. Without that permission the text goes to the
     job's summary; outside of a job it is printed. It never fails because of the issue.
+
+    Examples:
+        runner ci alert
+        runner ci alert --outcome failure
+        runner ci alert --target live
     """
     keep_issue(scope, outcome, shows_words=show_replies)
     return 0
 
 
-@click.command(
-    short_help="Keep the target's issue after replies were decided.",
-    cls=Command,
-    epilog="\b\nExample:\n  runner ci replies --target live",
-)
+@click.command(short_help="Keep the target's issue after replies were decided.", cls=Command)
 @target_scope
 @REPLIES_OPTION
 def replies(scope: Scope, show_replies: bool) -> int:
     """Keep the target's issue, after replies were read or decided elsewhere than in a job.
 
     Does what `runner ci alert` does, and mentions no job.
+
+    Example:
+        runner ci replies --target live
     """
     keep_issue(scope, None, shows_words=show_replies)
     return 0

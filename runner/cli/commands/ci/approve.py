@@ -17,18 +17,12 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner ci approve --plan plan.json\n"
-    "  runner ci approve --plan plan.json --merge\n  runner ci approve --plan plan.json --by ada\n"
-    "  runner ci approve --run",
-)
+@click.command(cls=Command)
 @ledger_scope
 @click.option(
     "--plan",
     "plan_file",
     type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
     help="The approved plan, as saved by `runner plan --out FILE`.",
 )
 @click.option(
@@ -71,6 +65,12 @@ def approve(
     until it changes.
 
     Exits with 5 if nobody approved, if somebody denied it, or if the merge of --merge is not enough.
+
+    Examples:
+        runner ci approve --plan plan.json
+        runner ci approve --plan plan.json --merge
+        runner ci approve --plan plan.json --by ada
+        runner ci approve --run
     """
     if names and is_by_merge:
         raise UsageError("--by names who approved, and --merge asks GitHub: use one of them")

@@ -16,17 +16,11 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@click.command(
-    short_help="Comment the plan on the pull request.",
-    cls=Command,
-    epilog="\b\nExamples:\n  runner ci comment\n  runner ci comment campaigns/customer-pulse.yaml\n"
-    "  runner ci comment --target live\n  runner ci comment --merged",
-)
+@click.command(short_help="Comment the plan on the pull request.", cls=Command)
 @target_scope
 @click.option(
     "--remote",
     default="origin",
-    show_default=True,
     metavar="NAME",
     help="The git remote of the pull request's base and of the unmerged record.",
 )
@@ -49,6 +43,12 @@ def comment(scope: Scope, remote: str, is_merged: bool) -> int:
 
     Exits with 1 if there are errors, with 3 if some campaigns have none, and with 5 if the plan breaks a
     limit. It never fails because of the comment.
+
+    Examples:
+        runner ci comment
+        runner ci comment campaigns/customer-pulse.yaml
+        runner ci comment --target live
+        runner ci comment --merged
     """
     if is_merged:
         comment_merged(scope)

@@ -9,30 +9,27 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.command import Command, SpecialOption, setting_option
-from runner.cli.commands.apply import describe_run, describe_settled
+from runner.cli.commands.apply import describe_runs
 from runner.cli.commands.ci.alert import OUTCOME_OPTION, REPLIES_OPTION
 from runner.cli.commands.ci.comment import keep_comment
 from runner.cli.commands.ci.record import show_fetched, show_recorded
 from runner.cli.commands.plan import show_plan
-from runner.cli.commands.reconcile import write_reconciled
+from runner.cli.commands.reconcile import describe_reconciled
 from runner.cli.console import print_prose
 from runner.cli.encoding import print_command
 from runner.cli.main import show_error
 from runner.cli.options import ledger_scope
 from runner.cli.output.problems import job_notice, write_github
 from runner.cli.output.report import add_to_summary, choose_writers, save_reports
+from runner.cli.output.screen import print_blocks
 from runner.settings import SETTLE_WINDOW
 from runner.workflow.review.jobs import Job, choose_live
 from runner.workflow.validate import validate_campaigns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.errors import RunnerError
     from runner.workflow.apply import ApplyResult
     from runner.workflow.plan import ProjectPlan
     from runner.workflow.reconcile import ReconcileResult
-    from runner.workflow.records.record_push import PushedRecord
     from runner.workflow.report import ProjectReport
     from runner.workflow.review.checklist import Outcome
     from runner.workflow.scope import Scope
@@ -50,21 +47,18 @@ _OUT = click.option(
 class _View:
     """Shows the results of a job's steps: in the log, in the job's summary, and as its outputs."""
 
-    def show_fetched(self, files: Sequence[str]) -> None:
-        show_fetched(files)
+    show_error = staticmethod(show_error)
+    show_fetched = staticmethod(show_fetched)
+    show_recorded = staticmethod(show_recorded)
 
     def show_applied(self, result: ApplyResult, *, is_settled: bool) -> None:
-        for run in result.runs:
-            print_prose(describe_settled(run) if is_settled else describe_run(run))
+        print_blocks(describe_runs(result, is_settled=is_settled))
 
     def show_reconciled(self, result: ReconcileResult) -> None:
-        write_reconciled(result)
+        print_blocks(describe_reconciled(result))
 
     def show_plan(self, plan: ProjectPlan) -> None:
         show_plan(plan, "github")
-
-    def show_recorded(self, pushed: PushedRecord) -> None:
-        show_recorded(pushed)
 
     def show_reports(self, made: ProjectReport, folder: Path) -> None:
         reports = [one.report for one in made]
@@ -81,15 +75,8 @@ class _View:
         else:
             print_prose(f"{words}: nothing is sent.")
 
-    def show_error(self, error: RunnerError) -> None:
-        show_error(error)
 
-
-@click.command(
-    short_help="Check a pull request, and comment what it would send.",
-    cls=Command,
-    epilog="\b\nExample:\n  runner ci review",
-)
+@click.command(short_help="Check a pull request, and comment what it would send.", cls=Command)
 @ledger_scope
 def review(scope: Scope) -> int:
     """Check the campaigns of a pull request, and comment what merging it would send.
@@ -97,6 +84,9 @@ def review(scope: Scope) -> int:
     Does what `runner validate` and `runner ci comment` do. A merge queue gets the check only. Takes no
     secrets: without the state key it is known how many people were texted, and not who. Outside of GitHub the
     comment is printed.
+
+    Example:
+        runner ci review
     """
     found = validate_campaigns(scope)
     write_github(found)
@@ -106,11 +96,7 @@ def review(scope: Scope) -> int:
     return code if found.is_valid else 1
 
 
-@click.command(
-    short_help="Catch up, plan, send what is approved, record, report.",
-    cls=Command,
-    epilog="\b\nExamples:\n  runner ci plan --out ci\n  runner ci plan --out ci --target live",
-)
+@click.command(short_help="Catch up, plan, send what is approved, record, report.", cls=Command)
 @ledger_scope
 @_OUT
 @click.option("--campaign", metavar="FILE", help="Plan only this campaign. Default: the one of the dispatch.")
@@ -128,15 +114,15 @@ def plan(scope: Scope, out: Path, campaign: str | None, settle_window_s: float |
     plan is approved: `runner ci approve`.
 
     Exits with 3, 4, 5 or 7 if some campaigns were left out. In a GitHub job a paused campaign is no failure.
+
+    Examples:
+        runner ci plan --out ci
+        runner ci plan --out ci --target live
     """
     return Job(scope, _View(), settle_window_s).plan(out, campaign)
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExamples:\n  runner ci send --out ci --expect-digest 0123456789abcdef0123456789abcdef\n"
-    "  runner ci send --out ci --by ada",
-)
+@click.command(cls=Command)
 @ledger_scope
 @_OUT
 @click.option("--expect-digest", metavar="DIGEST", help="Send the plan only if it has this digest.")
@@ -159,12 +145,16 @@ def send(
 
     GitHub is asked who approved. With CAMPAIGNS_APPROVAL=merge, the approving review of the merged pull
     request counts. A denial is recorded. Exits with 5 if nobody approved.
+
+    Examples:
+        runner ci send --out ci --expect-digest 0123456789abcdef0123456789abcdef
+        runner ci send --out ci --by ada
     """
     is_by_merge = os.environ.get("CAMPAIGNS_APPROVAL") == "merge"
     return Job(scope, _View(), settle_window_s).send(out, expect_digest, names, is_by_merge=is_by_merge)
 
 
-@click.command(cls=Command, epilog="\b\nExample:\n  runner ci act")
+@click.command(cls=Command)
 @ledger_scope
 @_SETTLE_WINDOW
 def act(scope: Scope, settle_window_s: float | None) -> int:
@@ -173,15 +163,14 @@ def act(scope: Scope, settle_window_s: float | None) -> int:
     The actions: `pause` and `resume` a campaign; `adopt`, `adopt-all`, `not-sent` and `not-sent-all` say what
     became of launches that are held; `confirm` and `dismiss` decide replies. All but `pause` take a
     reviewer's consent, and only in a run's first attempt: else it exits with 5.
+
+    Example:
+        runner ci act
     """
     return Job(scope, _View(), settle_window_s).act()
 
 
-@click.command(
-    short_help="Record what is left, and keep the target's issue.",
-    cls=Command,
-    epilog="\b\nExamples:\n  runner ci finish\n  runner ci finish --outcome failure",
-)
+@click.command(short_help="Record what is left, and keep the target's issue.", cls=Command)
 @ledger_scope
 @OUTCOME_OPTION
 @REPLIES_OPTION
@@ -189,5 +178,9 @@ def finish(scope: Scope, outcome: Outcome | None, show_replies: bool) -> int:
     """Push what is not recorded yet, and keep the target's issue: the last step of every job.
 
     Does what `runner ci record` and `runner ci alert` do. Run it whether the steps before succeeded or not.
+
+    Examples:
+        runner ci finish
+        runner ci finish --outcome failure
     """
     return Job(scope, _View()).finish(outcome, shows_words=show_replies)

@@ -16,36 +16,19 @@ from runner.workflow.records.record_push import fetch_record, push_record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.workflow.records.record_push import PushedRecord
     from runner.workflow.records.recording import Recorded
     from runner.workflow.scope import Scope
 
 
-@click.command(
-    short_help="Commit and push lockfiles, opt-outs, approvals.",
-    cls=Command,
-    epilog="\b\nExamples:\n  runner ci record\n  runner ci record --no-push\n"
-    "  runner ci record campaigns/customer-pulse.yaml --remote origin --branch main",
-)
+@click.command(short_help="Commit and push lockfiles, opt-outs, approvals.", cls=Command)
 @path_scope
-@click.option(
-    "--push/--no-push",
-    "is_pushed",
-    default=True,
-    show_default=True,
-    help="Push the commit, or keep it local.",
-)
-@click.option(
-    "--remote", default="origin", show_default=True, metavar="NAME", help="The git remote to push to."
-)
+@click.option("--push/--no-push", "is_pushed", default=True, help="Push the commit, or keep it local.")
+@click.option("--remote", default="origin", metavar="NAME", help="The git remote to push to.")
 @click.option(
     "--branch", metavar="NAME", help="The branch to commit to. Default: the current one; in CI, the job's."
 )
 @click.option(
-    "--fetch",
-    "is_fetched",
-    is_flag=True,
-    help="Instead, copy what the state remote has into the work tree.",
+    "--fetch", "is_fetched", is_flag=True, help="Instead, copy what the state remote has into the work tree."
 )
 def record(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fetched: bool) -> int:
     """Commit the record, and push it: lockfiles, suppressions and approvals, nothing else.
@@ -55,15 +38,20 @@ def record(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fe
     is made on its new tip. Author, signature and filters are those that git is set up with. A branch that
     takes no push is left as it is, if the state remote has everything; without one that is an error. A file
     that cannot be read is left out, with exit code 3.
+
+    Examples:
+        runner ci record
+        runner ci record --no-push
+        runner ci record campaigns/customer-pulse.yaml --remote origin --branch main
     """
     if is_fetched and (scope.paths or not is_pushed):
         raise UsageError("--fetch takes everything: PATH and --no-push don't go with it")
     if is_fetched:
         show_fetched(fetch_record(scope, remote))
         return 0
-    pushed = push_record(scope, remote, branch, is_pushed=is_pushed)
-    show_recorded(pushed)
-    return pushed.code
+    recorded = push_record(scope, remote, branch, is_pushed=is_pushed)
+    show_recorded(recorded)
+    return recorded.code
 
 
 def show_fetched(files: Sequence[str]) -> None:
@@ -73,27 +61,22 @@ def show_fetched(files: Sequence[str]) -> None:
     )
 
 
-def show_recorded(pushed: PushedRecord) -> None:
+def show_recorded(recorded: Recorded) -> None:
     """Write what was recorded, and where."""
-    if not pushed.has_files:
-        print_prose("Nothing to record: there is no lockfile.")
-    if pushed.refusal is not None:
-        print_prose(
-            f"{pushed.place} takes no push from here ({pushed.refusal}). The record is on "
-            f"{', '.join(pushed.refs)}, where every command finds it; for people, `runner ci record --branch "
-            "NAME` puts it on a branch that can be merged."
-        )
-    elif pushed.recorded is not None:
-        _report(pushed.recorded, pushed.place)
-
-
-def _report(recorded: Recorded, place: str) -> None:
     subject = recorded.message.partition("\n")[0]
-    if recorded.commit is None:
+    if not recorded.has_files:
+        print_prose("Nothing to record: there is no lockfile.")
+    elif recorded.refusal is not None:
+        print_prose(
+            f"{recorded.place} takes no push from here ({recorded.refusal}). The record is on "
+            f"{', '.join(recorded.refs)}, where every command finds it; for people, `runner ci record "
+            "--branch NAME` puts it on a branch that can be merged."
+        )
+    elif recorded.commit is None and not recorded.is_failed:
         print_prose("Nothing to record: the lockfiles are unchanged.")
-    elif not recorded.is_pushed:
+    elif recorded.commit is not None and not recorded.place:
         print_prose(f"Committed: {subject} ({recorded.commit[:10]}).")
-    else:
-        print_prose(f"Pushed to {place}: {subject} ({recorded.commit[:10]}).")
+    elif recorded.commit is not None:
+        print_prose(f"Pushed to {recorded.place}: {subject} ({recorded.commit[:10]}).")
         if not recorded.is_followed:
             note("This clone has commits or changes of its own: `git stash`, `git pull`, `git stash pop`.")

@@ -1,4 +1,4 @@
-"""`runner optouts`: the people that no campaign on a target may text."""
+"""`runner who`, `runner optouts` and `runner forget`: what is known of people, and who is never texted."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.command import Group
+from runner.audience.phone import mask_phone
+from runner.cli.command import Command, Group
 from runner.cli.confirmation import APPROVAL, require_approval
-from runner.cli.console import print_json, print_prose
-from runner.cli.options import format_option, ledger_scope, region_option
-from runner.cli.output.screen import print_blocks
-from runner.view.blocks import Section, Sentence, TableBlock
+from runner.cli.options import LOCK_TIMEOUT, format_option, ledger_scope, region_option, target_scope
+from runner.cli.output.person import show_person
+from runner.cli.output.screen import show
+from runner.view.blocks import Items, Section, Sentence, TableBlock
 from runner.wording import count_words, show_time
+from runner.workflow.failures import Failures
+from runner.workflow.records import forgetting
 from runner.workflow.records.opt_outs import (
     SOURCES,
     decide_replies,
@@ -23,14 +26,40 @@ from runner.workflow.records.opt_outs import (
     let_people_in,
     list_opt_outs,
 )
-from runner.workflow.records.phones import PHONE_FORMS, PhoneReading
+from runner.workflow.records.phones import PHONE_FORMS, PhoneReading, read_phones
+from runner.workflow.who import find_person
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.view.blocks import Block
+    from runner.workflow.records.forgetting import ForgottenPerson
     from runner.workflow.records.opt_outs import ListedReply, OptOutsDocument
     from runner.workflow.scope import Scope
+
+
+@click.command(cls=Command)
+@click.argument("phone", metavar="PHONE")
+@target_scope
+@region_option
+@format_option("human", "json")
+def who(scope: Scope, phone: str, region: str | None, format_: str) -> int:
+    """Show what a person got, what they answered, whether they opted out, and what they get next.
+
+    Covers the ledger and record files of one target, and the campaigns at PATH. A campaign that sends them
+    nothing says why. With --format json it is the answer to a request for access to one's data. Answers are
+    as of the last `runner reconcile`. Reads only, and calls no service.
+
+    Examples:
+        runner who +14155550101
+        runner who '(415) 555-0101' --region US --target live
+        runner who +14155550101 --format json
+    """
+    failures = Failures(is_tolerant=True)
+    found = find_person(scope, phone, region, failures)
+    show(found, format_, show_person(found))
+    return failures.find_exit_code(None if failures.is_total else 0)
+
 
 _SCREEN = 20
 """Most people that are listed without -v."""
@@ -40,7 +69,7 @@ _REPLIES = click.argument("replies", nargs=-1, required=True, metavar="REPLY..."
 
 
 @click.group(cls=Group, name="optouts")
-def command() -> None:
+def optouts() -> None:
     """Show and change who has opted out on a target.
 
     No campaign on the target texts these people. `runner reconcile` recognises opt-outs in replies, in ten
@@ -60,11 +89,7 @@ def command() -> None:
     """
 
 
-@command.command(
-    "list",
-    short_help="List opt-outs, and replies to decide.",
-    epilog="\b\nExamples:\n  runner optouts list\n  runner optouts list --show-replies --target live",
-)
+@optouts.command("list", short_help="List opt-outs, and replies to decide.")
 @ledger_scope
 @format_option("human", "json")
 @click.option("--show-replies", is_flag=True, help="Show the text of each reply, and of its question.")
@@ -72,16 +97,17 @@ def list_(scope: Scope, format_: str, show_replies: bool) -> int:
     """List people who opted out, by the fingerprints of their phones, and replies to decide.
 
     The ledger has no phones of theirs: `runner who PHONE` tells about one person.
+
+    Examples:
+        runner optouts list
+        runner optouts list --show-replies --target live
     """
     view = list_opt_outs(scope, with_texts=show_replies)
-    if format_ == "json":
-        print_json(view)
-    else:
-        print_blocks(_show_list(view, with_texts=show_replies, shows_all=scope.verbose))
+    show(view, format_, _show_list(view, with_texts=show_replies, shows_all=scope.verbose))
     return 0
 
 
-@command.command(epilog="\b\nExample:\n  runner optouts add +14155550101 +14155550102 --target live")
+@optouts.command()
 @_PHONES
 @ledger_scope
 @region_option
@@ -91,11 +117,14 @@ def add(scope: Scope, phones: tuple[str, ...], region: str | None, format_: str)
 
     Use it for people who opted out in another way than by a reply, such as by mail or on the phone. A phone
     in national form is read as one of the campaigns' country, if they name a single one, or of --region.
+
+    Example:
+        runner optouts add +14155550101 +14155550102 --target live
     """
     return _show_change(enter_people(scope, phones, region), format_)
 
 
-@command.command(epilog="\b\nExample:\n  runner optouts remove +14155550101 --target live")
+@optouts.command()
 @_PHONES
 @ledger_scope
 @region_option
@@ -109,15 +138,15 @@ def remove(
     Use it for people who have asked for texts again. Their earlier opt-outs stay on record but no longer
     count; their next STOP counts again. If they had asked to be forgotten, there is no record of what they
     got: they are texted like newcomers. Machines that share the record learn of it.
+
+    Example:
+        runner optouts remove +14155550101 --target live
     """
     approve = partial(require_approval, is_approved=auto_approve)
     return _show_change(let_people_in(scope, phones, region, approve), format_)
 
 
-@command.command(
-    epilog="\b\nExample:\n  runner optouts list --show-replies\n"
-    "  runner optouts confirm 4ef8a3a0-4c5b-4bb6-a9f7-0e6ad0b3bd2b",
-)
+@optouts.command()
 @_REPLIES
 @ledger_scope
 @format_option("human", "json")
@@ -126,14 +155,15 @@ def confirm(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
 
     The author of a reply that opts out is not texted any more. The author of a reply that asks for texts
     again is let in: earlier opt-outs no longer count.
+
+    Example:
+        runner optouts list --show-replies
+        runner optouts confirm 4ef8a3a0-4c5b-4bb6-a9f7-0e6ad0b3bd2b
     """
     return _show_change(decide_replies(scope, replies, "confirmed"), format_)
 
 
-@command.command(
-    epilog="\b\nExample:\n  runner optouts list --show-replies\n"
-    "  runner optouts dismiss 4ef8a3a0-4c5b-4bb6-a9f7-0e6ad0b3bd2b",
-)
+@optouts.command()
 @_REPLIES
 @ledger_scope
 @format_option("human", "json")
@@ -142,64 +172,46 @@ def dismiss(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
 
     The author of a reply that sounded like an opt-out is texted again, unless there is another opt-out. The
     author of a reply that asked for texts again stays out.
+
+    Example:
+        runner optouts list --show-replies
+        runner optouts dismiss 4ef8a3a0-4c5b-4bb6-a9f7-0e6ad0b3bd2b
     """
     return _show_change(decide_replies(scope, replies, "dismissed"), format_)
 
 
-@command.command(
-    "import",
-    epilog="\b\nExample:\n  runner optouts import stopped.csv --phone-column Mobile --region US",
-)
+@optouts.command("import")
 @click.argument("file", type=_FILE)
 @ledger_scope
 @format_option("human", "json")
-@click.option(
-    "--phone-column",
-    default="phone",
-    show_default=True,
-    metavar="NAME",
-    help="The column that has the phones.",
-)
+@click.option("--phone-column", "column", default="phone", metavar="NAME", help="The column of the phones.")
 @region_option
 @click.option(
     "--phone-form",
+    "form",
     type=click.Choice(PHONE_FORMS),
     help="What phones without + or another prefix are.  [default: both; all readings are entered]",
 )
-def import_(
-    scope: Scope,
-    file: Path,
-    format_: str,
-    phone_column: str,
-    region: str | None,
-    phone_form: Any,
-) -> int:
+def import_(scope: Scope, file: Path, format_: str, **reading: Any) -> int:
     """Import opt-outs from a CSV file.
 
     FILE has a column of phones. It is imported completely or not at all: if one row cannot be read, nothing
     changes. What another repository has on record needs no import: put its file of suppressions below
     `campaigns/`.
+
+    Example:
+        runner optouts import stopped.csv --phone-column Mobile --region US
     """
-    reading = PhoneReading(phone_column, region, phone_form)
-    return _show_change(import_people(scope, file, reading), format_)
+    return _show_change(import_people(scope, file, PhoneReading(**reading)), format_)
 
 
-_DONE = {
-    "add": "new",
-    "import": "new",
-    "remove": "dismissed",
-    "confirm": "confirmed",
-    "dismiss": "dismissed",
-}
+_DONE = {"add": "new", "import": "new", "confirm": "confirmed"}
 
 
 def _show_change(done: OptOutsDocument, format_: str) -> int:
     """Write the number of entries that a command has made or changed, and the record since."""
-    if format_ == "json":
-        print_json(done)
-    else:
-        changed = count_words(done.changed, "entry", "entries")
-        print_prose(f"{changed} {_DONE[done.command]}. {_sentence(done)}")
+    changed = f"{count_words(done.changed, 'entry', 'entries')} {_DONE.get(done.command, 'dismissed')}"
+    show(done, format_, [Sentence(f"{changed}. {_sentence(done)}")])
     return 0
 
 
@@ -253,3 +265,60 @@ def _tabulate(replies: Sequence[ListedReply], *, with_texts: bool) -> TableBlock
         for one in replies
     ]
     return TableBlock(("reply", "found", "from"), rows, figures=False)
+
+
+@click.command(cls=Command)
+@click.argument("phone", metavar="PHONE")
+@target_scope
+@region_option
+@format_option("human", "json")
+@LOCK_TIMEOUT
+@APPROVAL
+def forget(
+    scope: Scope, phone: str, region: str | None, format_: str, lock_timeout_s: float, auto_approve: bool
+) -> int:
+    """Delete a person's data from the ledger and the lockfiles, and never text them again.
+
+    Deletes their deliveries, their answers, and texts that went to them alone, of all campaigns and targets
+    in the ledger. The lockfiles of the campaigns at PATH, and their copies on a state remote, are rewritten
+    without them. One keyed entry per target stays, in the ledger and in campaigns/<target>.suppressions.json,
+    and one in each of these lockfiles: so no campaign on any machine texts them again, even if a file still
+    lists them.
+
+    Finished reports, git's history and the service are out of reach: the output ends with what to do about
+    them. `runner optouts remove` lets the person in again, as a newcomer.
+
+    Examples:
+        runner forget +14155550101
+        runner forget +14155550101 campaigns/customer-pulse.yaml --target live
+    """
+    (person,) = read_phones(scope, [phone], region)
+    done = forgetting.forget(
+        scope,
+        person,
+        lock_timeout_s,
+        lambda: require_approval(
+            f"Remove everything on record of {mask_phone(person)}, for good, and never text them again?",
+            is_approved=auto_approve,
+        ),
+    )
+    show(done, format_, _describe_forgotten(done))
+    return int(done.is_behind)
+
+
+def _describe_forgotten(done: ForgottenPerson) -> Iterator[Block]:
+    if not done.campaigns:
+        yield Sentence(f"Nothing was on record of {done.phone} except perhaps opt-outs.")
+    for one in done.campaigns:
+        removed = (
+            count_words(one.deliveries, "delivery", "deliveries"),
+            count_words(one.results, "answer"),
+            count_words(one.texts, "text"),
+        )
+        kept = f"; {count_words(one.shared_texts, 'text')} that others got, too, kept"
+        said = f"{', '.join(removed)} removed{kept if one.shared_texts else ''}"
+        yield Sentence(f"{one.campaign} on {one.target}: {said}.")
+    yield from (Sentence(f"{file}: rewritten; commit it.") for file in done.lockfiles)
+    yield Sentence(f"{done.phone} is never texted again on {', '.join(done.targets)}.")
+    yield Sentence("Out of reach:")
+    yield Items(done.unreached)
