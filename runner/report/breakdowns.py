@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from runner.campaign.model import SCORED
 from runner.campaign.scales import read_points
-from runner.report.facts import GroupTally
+from runner.report.facts import AnswerReading, GroupTally, PooledOutline, QuestionOutline, Tally
 from runner.report.people_model import ColumnReport, GroupReport
-from runner.report.question_model import QuestionReport, ResponseCount
+from runner.report.question_model import QuestionReport, ResponseCount, Score
 from runner.report.scores import (
     Z_95,
     add_mean,
@@ -25,9 +25,6 @@ from runner.wording import hide_phones
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from runner.report.facts import AnswerReading, PooledOutline, QuestionOutline, Tally
-    from runner.report.question_model import Score
 
 
 _Key = TypeVar("_Key")

@@ -28,7 +28,7 @@ from runner.report.comparison_model import (
     Wave,
     WaveTest,
 )
-from runner.report.question_model import LEAST_FOR_SCORE
+from runner.report.question_model import LEAST_FOR_SCORE, Interval, Score
 from runner.report.scores import Z_95, chi_squared_p_value, divide
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from runner.report.comparison_model import Change, Compared, PairComparison
     from runner.report.facts import ArmTally, CampaignOutline, GroupTally
     from runner.report.model import CampaignReport
-    from runner.report.question_model import Interval, Score
 
 _SPLIT_SIGNIFICANCE = 0.001
 _LEAST_WAVES = 3

@@ -12,7 +12,7 @@ from runner.ledger.model import parse_moment
 from runner.ledger.report_model import COUNTED, MessageTotals, NamedCount, PartialCount, name_parts
 from runner.report.breakdowns import add_up, break_down, summarise_question
 from runner.report.experiment import describe_experiment
-from runner.report.facts import MessageTally
+from runner.report.facts import CampaignFacts, CampaignOutline, CampaignTally, MessageOutline, MessageTally
 from runner.report.model import (
     Audience,
     CampaignReport,
@@ -24,7 +24,7 @@ from runner.report.model import (
     RunReport,
     Sessions,
 )
-from runner.report.people_model import SMALL_GROUP, estimate_eligibility, outcome_rates
+from runner.report.people_model import SMALL_GROUP, PeopleReport, estimate_eligibility, outcome_rates
 from runner.report.scores import divide, rate_response
 from runner.source.quantity import read_number
 from runner.wording import hide_phones
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from runner.ledger.report_model import AudienceRow, OpenDifferences, RunRow, ServicePlan
-    from runner.report.facts import CampaignFacts, CampaignOutline, CampaignTally, MessageOutline
-    from runner.report.people_model import PeopleReport
     from runner.report.question_model import QuestionReport
 
 

@@ -22,16 +22,14 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError
-from runner.report.columns.engine import name_column, quote
-from runner.report.columns.file_columns import describe_columns, list_columns
+from runner.report.columns.engine import Engine, name_column, quote
+from runner.report.columns.file_columns import FileColumn, FileContent, Shape, describe_columns, list_columns
 from runner.report.columns.spss import save_spss
 from runner.report.documents.wording import defuse_formula
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.report.columns.engine import Engine
-    from runner.report.columns.file_columns import FileColumn, FileContent, Shape
     from runner.report.columns.kept_answers import KeptAnswers
 
 ANSWER_FORMATS: dict[str, tuple[Shape, str]] = {

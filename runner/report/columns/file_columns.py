@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from runner.campaign.model import SCORED
 from runner.document import Count, Document, Part, Positive
 from runner.report.documents.wording import distinguish, store_number
-from runner.view.blocks import Sentence, TableBlock
+from runner.view.blocks import Block, Sentence, TableBlock
 from runner.view.markdown import write_markdown
 from runner.wording import count_words, escape_markdown
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.report.facts import PooledOutline
-    from runner.view.blocks import Block
 
 Kind = Literal["text", "integer", "number", "boolean", "time"]
 Role = Literal["", "phone", "value", "code", "label", "words", "answered_at"]

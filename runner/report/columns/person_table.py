@@ -21,13 +21,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.ledger.model import ENDED, QUEUED
-from runner.report.columns.engine import quote
+from runner.report.columns.engine import Engine, quote
 from runner.report.people_model import Dispositions, PeopleReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from runner.report.columns.engine import Engine
     from runner.report.facts import AnswerReading, MessageOutline
 
 _PEOPLE = """

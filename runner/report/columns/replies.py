@@ -20,8 +20,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from runner.campaign.scales import read_points, read_scale_point
-from runner.report.columns.engine import quote
-from runner.report.facts import AnswerReading
+from runner.report.columns.engine import Engine, quote
+from runner.report.facts import AnswerReading, CampaignOutline, QuestionOutline
 from runner.source.normalize import fold_answer
 from runner.source.quantity import read_number
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
-    from runner.report.columns.engine import Engine
-    from runner.report.facts import CampaignOutline, QuestionOutline
 
 # An index, unlike a phone number or other digits that somebody typed into a freeform question.
 _INDEX = re.compile(r"[1-9][0-9]{0,2}")
