@@ -12,7 +12,7 @@ from runner.report.question_model import Interval, Rate
 
 Verdict = Literal["too_early", "too_few", "no_difference_shown", "differs"]
 Compared = Literal["response", "score"]
-"""What is compared: the response rate, or the campaign's score in its unit."""
+"""The measures compared: the response rate, or the campaign's score in its unit."""
 
 
 class PairComparison(Part, frozen=True):
@@ -84,7 +84,7 @@ class ArmShare(Part, frozen=True):
 
 
 class SplitReport(Part, frozen=True):
-    """Whether people were split among the arms as planned (sample ratio mismatch).
+    """The split of people among the arms, against the planned one (sample ratio mismatch).
 
     Attributes:
         arms: in the campaign's order.
@@ -168,7 +168,7 @@ class WaveTest(Part, frozen=True):
 
 
 class Change(Part, frozen=True):
-    """What has changed since the last wave.
+    """The change since the last wave.
 
     Attributes:
         measure: `response` or `score`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -27,17 +28,16 @@ from runner.report.comparison_model import (
     Wave,
     WaveTest,
 )
-from runner.report.question_model import LEAST_FOR_SCORE
-from runner.report.scores import chi_squared_p_value, divide
+from runner.report.question_model import LEAST_FOR_SCORE, Interval, Score
+from runner.report.scores import Z_95, chi_squared_p_value, divide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from runner.report.comparison_model import Change, Compared, PairComparison
-    from runner.report.facts import AnswerReading, ArmTally, CampaignOutline
+    from runner.report.facts import ArmTally, CampaignOutline, GroupTally
     from runner.report.model import CampaignReport
-    from runner.report.question_model import Interval, Score
 
 _SPLIT_SIGNIFICANCE = 0.001
 _LEAST_WAVES = 3
@@ -99,26 +99,23 @@ def _leave_out(one: PairComparison, few: Collection[str], *, is_due: bool) -> Pa
 
 def _sample_scores(outline: CampaignOutline, tally: ArmTally, number: int) -> list[Sample]:
     """Return the campaign's score of each arm."""
-    question = outline.questions[number].question
-    samples = []
-    for arm, group in tally.groups.items():
-        readings = group.readings.get(number, {})
 
-        def find(z: float, readings: Mapping[AnswerReading, int] = readings) -> Interval | None:
-            score = score_question(question, readings, z).score
-            return None if score is None else score.interval
+    def score(group: GroupTally, z: float = Z_95) -> Score | None:
+        return score_question(outline.questions[number].question, group.readings.get(number, {}), z).score
 
-        samples += _sample(arm, score_question(question, readings).score, find)
-    return samples
+    def find(group: GroupTally, z: float) -> Interval | None:
+        found = score(group, z)
+        return None if found is None else found.interval
+
+    scores = ((arm, group, score(group)) for arm, group in tally.groups.items())
+    return [_sample(arm, one, partial(find, group)) for arm, group, one in scores if one is not None]
 
 
-def _sample(name: str, score: Score | None, find: Callable[[float], Interval | None]) -> list[Sample]:
-    """Return the sample of a score, if there is one."""
-    if score is None:
-        return []
+def _sample(name: str, score: Score, find: Callable[[float], Interval | None]) -> Sample:
+    """Return the sample of a score."""
     if score.satisfied is not None:
-        return [share(name, score.satisfied, score.counted)]
-    return [Sample(name, score.counted, score.value, find, standard_error=score.standard_error)]
+        return share(name, score.satisfied, score.counted)
+    return Sample(name, score.counted, score.value, find, standard_error=score.standard_error)
 
 
 def _check_split(assigned: Mapping[str, int], weights: Mapping[str, float]) -> SplitReport | None:
@@ -182,9 +179,7 @@ def _sample_wave(measure: Compared, wave: CampaignReport, report: CampaignReport
         return share(wave.campaign, people.answered, people.texted)
     if score is None or report.score is None or score.measure != report.score.measure:
         return None
-    if score.value is None:
-        return None
-    return next(iter(_sample(wave.campaign, score, lambda _: score.interval)), None)
+    return None if score.value is None else _sample(wave.campaign, score, lambda _: score.interval)
 
 
 def _test_waves(measure: Compared, samples: Sequence[Sample]) -> list[WaveTest]:

@@ -7,7 +7,7 @@ from datetime import date
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from runner.campaign.model import SCORED
+from runner.campaign.model import SCORED, Analysis, Campaign, Message
 from runner.campaign.scales import read_points
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.people.replies import count_waiting
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from fractions import Fraction
 
-    from runner.campaign.model import Analysis, Campaign, Message
     from runner.ledger.report_model import OptOutReply
     from runner.ledger.target_key import LedgerConnection
     from runner.report.facts import Way

@@ -12,7 +12,7 @@ from runner.ledger.model import parse_moment
 from runner.ledger.report_model import COUNTED, MessageTotals, NamedCount, PartialCount, name_parts
 from runner.report.breakdowns import add_up, break_down, summarise_question
 from runner.report.experiment import describe_experiment
-from runner.report.facts import MessageTally
+from runner.report.facts import CampaignFacts, CampaignOutline, CampaignTally, MessageOutline, MessageTally
 from runner.report.model import (
     Audience,
     CampaignReport,
@@ -24,8 +24,8 @@ from runner.report.model import (
     RunReport,
     Sessions,
 )
-from runner.report.people_model import SMALL_GROUP, estimate_eligibility, outcome_rates
-from runner.report.scores import divide, wilson_interval
+from runner.report.people_model import SMALL_GROUP, PeopleReport, estimate_eligibility, outcome_rates
+from runner.report.scores import divide, rate_response
 from runner.source.quantity import read_number
 from runner.wording import hide_phones
 
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from runner.ledger.report_model import AudienceRow, OpenDifferences, RunRow, ServicePlan
-    from runner.report.facts import CampaignFacts, CampaignOutline, CampaignTally, MessageOutline
-    from runner.report.people_model import PeopleReport
     from runner.report.question_model import QuestionReport
 
 
@@ -102,11 +100,6 @@ class _Message:
         is_whole = self.tally.sent + self.facts.forgotten >= self.totals.sent
         is_known = is_whole and self.is_read and self.totals.queued is not None
         return self.tally.texted if is_known else None
-
-    @property
-    def has_rate(self) -> bool:
-        """True if the response rate is defined, and known."""
-        return bool(self.outline.questions) and 0 < (self.texted or 0) >= self.tally.answered
 
     @property
     def knows_sessions(self) -> bool:
@@ -222,21 +215,19 @@ def _summarise_people(
 
 def _rate(people: PeopleReport) -> PeopleReport:
     """Return people with the rates of what is known of them, as `runner.report.people_model` defines them."""
-    texted, answered, dispositions = people.texted, people.answered, people.dispositions
-    people = people.replace(completion_rate=divide(people.completed, answered))
-    if texted and answered is not None and texted >= answered:
-        people = people.replace(
-            response_rate=divide(answered, texted),
-            response_rate_interval=wilson_interval(answered, texted),
-            response_rate_without_replaced=None
-            if dispositions is None
-            else divide(answered, texted - dispositions.replaced),
-        )
+    answered, dispositions = people.answered, people.dispositions
+    rate, interval = rate_response(people.texted, answered)
+    people = people.replace(
+        response_rate=rate,
+        response_rate_interval=interval,
+        completion_rate=divide(people.completed, answered),
+    )
     if dispositions is None:
         return people
     # Nobody is known to be ineligible: a refused send says nothing of its recipients.
     rates = outcome_rates(dispositions, estimate_eligibility(dispositions.eligible, 0))
-    return people.replace(rates=rates)
+    rest = None if rate is None or people.texted is None else people.texted - dispositions.replaced
+    return people.replace(rates=rates, response_rate_without_replaced=divide(answered, rest))
 
 
 def _report_run(row: RunRow) -> RunReport:
@@ -277,7 +268,7 @@ def _summarise_message(one: _Message) -> MessageReport:
     if not outline.questions:
         known |= {"participants_answered": None, "participants_completed": None}
     ended = divide(known["participants_completed"], known["participants_answered"])
-    texted = one.texted if one.has_rate else None
+    rate, _ = rate_response(one.texted if outline.questions else None, tally.answered)
     plan_share, cost_usd = price_renders(totals.renders, one.facts.price)
     return build(
         MessageReport,
@@ -292,7 +283,7 @@ def _summarise_message(one: _Message) -> MessageReport:
         texted=one.texted,
         rejected=_know_rejected(one),
         sessions=Sessions(totals.queued, totals.active, totals.complete),
-        response_rate=divide(tally.answered, texted),
+        response_rate=rate,
         completion_rate=ended if outline.questions else None,
         **known,
         discrepancies=tuple(_find_discrepancies(one)),

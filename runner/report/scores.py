@@ -59,6 +59,19 @@ def wilson_interval(successes: int, trials: int, z: float = Z_95) -> tuple[float
     return low, high
 
 
+def rate_response(
+    texted: int | None, answered: int | None, z: float | None = Z_95
+) -> tuple[Fraction | None, tuple[float, float] | None]:
+    """Return a response rate and its interval of a reach `z`, or of none.
+
+    There is no rate where nobody was texted, where it is not known who was or who answered, and where more
+    answered than were texted.
+    """
+    if not texted or answered is None or answered > texted:
+        return None, None
+    return Fraction(answered, texted), wilson_interval(answered, texted, z) if z else None
+
+
 def net_promoter_score(numbers: Mapping[Fraction, int], z: float = Z_95) -> NetPromoterScore:
     """Return the Net Promoter Score of answers to "how likely are you to recommend us, from 0 to 10".
 

@@ -48,8 +48,8 @@ FROM (SELECT (first_us - started_us) // 1000000 AS seconds FROM people WHERE fir
 """
 _READINGS = "SELECT latest_{0}, count(*) AS n FROM people WHERE latest_{0} IS NOT NULL GROUP BY ALL"
 _CONTACTS = """
-SELECT count_if(is_sent), count_if(is_sent AND is_listed), count_if(is_texted), count_if(has_answered),
-  count_if(is_complete), count_if(has_opted_out){asked}
+SELECT count_if(is_sent) AS sent, count_if(is_sent AND is_listed) AS listed, count_if(is_texted) AS texted,
+  count_if(has_answered) AS answered, count_if(is_complete) AS completed, count_if(has_opted_out) AS opted_out
 FROM touches WHERE message = {number}
 """
 _POOL = """
@@ -143,20 +143,13 @@ def _count_message(
     for refuses, _, _, tag, count in found:
         if not refuses and tag not in tags:
             unknown[tag] += count
-    asked = "".join(f", count_if({was_asked(outline, tag)})" for tag in tags)
-    columns = _CONTACTS.format(asked=asked, number=number)
-    # Of nobody the counts are null.
-    sent, listed, texted, answered, completed, opted_out, *asking = (
-        count or 0 for count in engine.rows(columns)[0]
+    asked = [f"count_if({was_asked(outline, tag)}) AS asked_{place}" for place, tag in enumerate(tags)]
+    counted = (
+        engine.count(f"SELECT {', '.join(asked)} FROM touches WHERE message = {number}") if asked else {}
     )
     ((median,),) = engine.rows(_FIRST_TIMES)
     return MessageTally(
-        sent=sent,
-        listed=listed,
-        texted=texted,
-        answered=answered,
-        completed=completed,
-        opted_out=opted_out,
+        **engine.count(_CONTACTS.format(number=number)),
         results=sum(count for *_, count in found),
         non_answers=sum(count for _, says_nothing, *_, count in found if says_nothing),
         unknown=unknown,
@@ -164,7 +157,7 @@ def _count_message(
             tag: {readings[one]: count for one, count in sorted(engine.rows(_READINGS.format(place)))}
             for place, tag in enumerate(tags)
         },
-        asked=dict(zip(tags, asking, strict=True)),
+        asked=dict(zip(tags, counted.values(), strict=True)),
         median_first_s=None if median is None else Fraction(median),
         days=dict(sorted(_add_days(engine.rows(_ANSWER_QUARTERS, [number]), zone).items())),
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from runner.campaign.model import SCORED
 from runner.document import Count, Document, Part, Positive
 from runner.report.documents.wording import distinguish, store_number
-from runner.view.blocks import Sentence, TableBlock
+from runner.view.blocks import Block, Sentence, TableBlock
 from runner.view.markdown import write_markdown
 from runner.wording import count_words, escape_markdown
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.report.facts import PooledOutline
-    from runner.view.blocks import Block
 
 Kind = Literal["text", "integer", "number", "boolean", "time"]
 Role = Literal["", "phone", "value", "code", "label", "words", "answered_at"]
@@ -143,7 +142,7 @@ _COLUMNS = {"answers": _ANSWERS, "answers-long": _LONG, "results": _RESULTS, "ca
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """What files of answers have, beside the answers.
+    """The content of files of answers, beside the answers.
 
     Attributes:
         campaign: the campaign's name.
@@ -239,7 +238,7 @@ class CodedColumn(Part, frozen=True):
 
 
 class Codebook(Document, frozen=True):
-    """What the columns of `answers.csv`, `answers.parquet` and `answers.sav` hold: a row a person.
+    """The columns of `answers.csv`, `answers.parquet` and `answers.sav`, which have a row a person.
 
     Rows are the people whom the campaign was sent to, or may have been, and its control group.
 

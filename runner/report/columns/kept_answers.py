@@ -42,14 +42,7 @@ QUALIFY row_number() OVER (PARTITION BY person, message, question ORDER BY rank 
 CREATE OR REPLACE TEMP VIEW latest AS FROM told WHERE question IS NOT NULL AND NOT refuses
 QUALIFY row_number() OVER (PARTITION BY person, question ORDER BY rank DESC) = 1;
 """
-_LABELS = {
-    "question": "INTEGER",
-    "reading": "INTEGER",
-    "code": "INTEGER",
-    "label": "VARCHAR",
-    "value": "DOUBLE",
-    "concludes": "BOOLEAN",
-}
+_LABELS = "question INTEGER, reading INTEGER, code INTEGER, label VARCHAR, value DOUBLE, concludes BOOLEAN"
 # Names of people who have left the audience are not known, so their words stay away.
 _WORDS = """
 SELECT DISTINCT told.person, words, cells FROM told JOIN members m ON m.person = told.person
@@ -74,50 +67,46 @@ ORDER BY latest.us DESC, latest.person, latest.question LIMIT {MOST_COMMENTS}
 """
 
 
-class KeptAnswers:
-    """All replies that the engine has read, with their labels."""
+def keep_answers(engine: Engine, outline: CampaignOutline, readings: Sequence[AnswerReading]) -> None:
+    """Make the tables of all replies that the engine has read, from the numbers of the readings."""
+    labels = [
+        (question, *row)
+        for question, one in enumerate(outline.questions)
+        for row in _describe_readings(one, readings)
+    ]
+    engine.fill("labels", _LABELS, labels)
+    engine.run(_KEEP)
 
-    def __init__(self, engine: Engine, outline: CampaignOutline, readings: Sequence[AnswerReading]) -> None:
-        """Make the tables, from the numbers of the readings."""
-        self._engine, self._outline = engine, outline
-        self.questions = outline.questions
-        self.messages = [one.id for one in outline.messages]
-        labels = [
-            (question, *row)
-            for question, one in enumerate(self.questions)
-            for row in _describe_readings(one, readings)
-        ]
-        engine.fill("labels", _LABELS, labels)
-        engine.run(_KEEP)
 
-    def mask(self) -> None:
-        """Mask all words, once every message was kept."""
-        masked = (
-            (person, words, mask_words(words, cells.split(CELL_SEPARATOR)))
-            for person, words, cells in self._engine.iterate(_WORDS)
+def mask_answers(engine: Engine) -> None:
+    """Mask all words that are kept."""
+    masked = (
+        (person, words, mask_words(words, cells.split(CELL_SEPARATOR)))
+        for person, words, cells in engine.iterate(_WORDS)
+    )
+    engine.load("masked", ("person", "words", "shown"), masked)
+    engine.run(_SHOW_MASKED)
+
+
+def gather_comments(engine: Engine, outline: CampaignOutline, problem: str | None = None) -> CommentsReport:
+    """Return what people wrote, the newest first, unless it was masked.
+
+    `problem` says why the audience cannot be read: then there is nobody in the table `members`.
+    """
+    score = [-1 if outline.score is None else outline.score]
+    ((total, left_out),) = engine.rows(_COUNT, score)
+    if problem is not None:
+        return CommentsReport((), total, 0, problem)
+    found = tuple(
+        QuotedComment(
+            question=outline.questions[question].question.tag,
+            words=mask_words(words.strip(), cells.split(CELL_SEPARATOR)),
+            score=None if value is None else Fraction(str(value)),
+            answered_at=datetime.fromtimestamp(us / 1_000_000, UTC) if us else None,
         )
-        self._engine.load("masked", ("person", "words", "shown"), masked)
-        self._engine.run(_SHOW_MASKED)
-
-    def gather_comments(self, problem: str | None = None) -> CommentsReport:
-        """Return what people wrote, the newest first, unless it was masked.
-
-        `problem` says why the audience cannot be read: then there is nobody in the table `members`.
-        """
-        score = [-1 if self._outline.score is None else self._outline.score]
-        ((total, left_out),) = self._engine.rows(_COUNT, score)
-        if problem is not None:
-            return CommentsReport((), total, 0, problem)
-        found = tuple(
-            QuotedComment(
-                question=self.questions[question].question.tag,
-                words=mask_words(words.strip(), cells.split(CELL_SEPARATOR)),
-                score=None if value is None else Fraction(str(value)),
-                answered_at=datetime.fromtimestamp(us / 1_000_000, UTC) if us else None,
-            )
-            for question, words, us, value, cells in self._engine.rows(_NEWEST, score)
-        )
-        return CommentsReport(found, total - left_out, left_out)
+        for question, words, us, value, cells in engine.rows(_NEWEST, score)
+    )
+    return CommentsReport(found, total - left_out, left_out)
 
 
 def _describe_readings(

@@ -20,8 +20,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from runner.campaign.scales import read_points, read_scale_point
-from runner.report.columns.engine import quote
-from runner.report.facts import AnswerReading
+from runner.report.columns.engine import Engine, quote
+from runner.report.facts import AnswerReading, CampaignOutline, QuestionOutline
 from runner.source.normalize import fold_answer
 from runner.source.quantity import read_number
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
-    from runner.report.columns.engine import Engine
-    from runner.report.facts import CampaignOutline, QuestionOutline
 
 # An index, unlike a phone number or other digits that somebody typed into a freeform question.
 _INDEX = re.compile(r"[1-9][0-9]{0,2}")
@@ -43,17 +41,11 @@ _OWN_WORDS_NUMBER = 0
 """The number of the reading of all answers that are not kept."""
 _FOUND = "SELECT message, refuses, says_nothing, arm, question_tag, count(*) AS n FROM named GROUP BY ALL"
 # A slot is a question as an arm of a message asks it.
-_ASKED = {
-    "slot": "INTEGER",
-    "message": "INTEGER",
-    "arm": "VARCHAR",
-    "place": "INTEGER",
-    "question": "INTEGER",
-    "question_tag": "VARCHAR",
-    "text": "VARCHAR",
-    "kind": "VARCHAR",
-}
-_READINGS = {"slot": "INTEGER", "answer": "VARCHAR", "response": "VARCHAR", "reading": "INTEGER"}
+_ASKED = (
+    "slot INTEGER, message INTEGER, arm VARCHAR, place INTEGER, question INTEGER, question_tag VARCHAR, "
+    "text VARCHAR, kind VARCHAR"
+)
+_READINGS = "slot INTEGER, answer VARCHAR, response VARCHAR, reading INTEGER"
 _NAMED = """
 CREATE OR REPLACE TEMP VIEW named AS SELECT * REPLACE ({number} AS message) FROM results;
 CREATE OR REPLACE TEMP VIEW reached AS SELECT * REPLACE ({number} AS message) FROM contacts;
@@ -115,7 +107,7 @@ def read_replies(
     )
     engine.fill(
         "offered",
-        {"slot": "INTEGER", "folded": "VARCHAR"},
+        "slot INTEGER, folded VARCHAR",
         [(slot, text) for slot, row in enumerate(slots) for text in _list_offered(row[-1])],
     )
     engine.fill("readings", _READINGS, ())

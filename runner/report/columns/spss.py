@@ -6,14 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from runner.errors import ConfigurationError
-from runner.report.columns.engine import name_column
+from runner.report.columns.engine import Engine, name_column
 from runner.report.documents.wording import distinguish
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from runner.report.columns.engine import Engine
     from runner.report.columns.file_columns import FileColumn
 
 _NO_ANSWER, _OWN_WORDS, _NOT_TEXTED = -1, -2, -3

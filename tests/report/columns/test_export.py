@@ -22,7 +22,7 @@ from runner.report.columns.answer_files import AnswerFiles, LowScores
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns, load_members
 from runner.report.columns.file_columns import FileContent
-from runner.report.columns.kept_answers import KeptAnswers
+from runner.report.columns.kept_answers import gather_comments, keep_answers
 from runner.report.facts import (
     CampaignOutline,
     ExperimentOutline,
@@ -93,7 +93,7 @@ def exporting(
     arms: Sequence[str] = (),
     low: LowScores | None = None,
     **content: Any,
-) -> Iterator[tuple[Engine, KeptAnswers, AnswerFiles]]:
+) -> Iterator[tuple[Engine, CampaignOutline, AnswerFiles]]:
     """Yield what writes files of answers, as a report has it; `members` have phone, control group and values."""
     copy = ResultColumns(folder / "copy")
     experiment = ExperimentOutline(outlines[0].id, dict.fromkeys(arms, 1.0)) if arms else None
@@ -106,8 +106,8 @@ def exporting(
         exported = (f"export_{number}" for number in range(len(members[0]) - 6))
         load_members(engine, members, ["language", "cells", "may_call", *exported])
         tally = count_campaign(engine, outline, {})
-        kept = KeptAnswers(engine, outline, tally.readings)
-        yield engine, kept, AnswerFiles(engine, kept, FileContent("pulse", EXPORT_KEY, **content), low)
+        keep_answers(engine, outline, tally.readings)
+        yield engine, outline, AnswerFiles(engine, outline, FileContent("pulse", EXPORT_KEY, **content), low)
 
 
 def export(
@@ -299,8 +299,8 @@ def test_comments_are_the_newest_words_beside_the_score(tmp_path: Path) -> None:
         make_row("p2", "why", "  ", guid="7", message="again"),
     ]
     members = [make_member("p1", cells="Ada"), make_member("p2")]
-    with exporting(tmp_path, rows, outline, members=members) as (_, kept, _):
-        found = kept.gather_comments()
+    with exporting(tmp_path, rows, outline, members=members) as (engine, whole, _):
+        found = gather_comments(engine, whole)
     assert (found.total, found.left_out) == (3, 1)
     assert [(one.question, one.words, one.score) for one in found.newest] == [
         ("why", "Slow", None),
@@ -308,8 +308,8 @@ def test_comments_are_the_newest_words_beside_the_score(tmp_path: Path) -> None:
         ("nps", "depends", None),
     ]
     assert found.newest[0].answered_at == datetime(2026, 11, 20, 10, 7, tzinfo=UTC)
-    with exporting(tmp_path / "none", rows[:1], outline, members=members) as (_, kept, _):
-        nothing = kept.gather_comments()
+    with exporting(tmp_path / "none", rows[:1], outline, members=members) as (engine, whole, _):
+        nothing = gather_comments(engine, whole)
     assert (nothing.newest, nothing.total, nothing.left_out) == ((), 0, 0)
 
 
