@@ -20,7 +20,6 @@ from runner.ledger.files.comparison import (
 )
 from runner.ledger.files.lockfile import (
     CountedLaunches,
-    LockfileContents,
     dump_lockfile,
     dump_reservation,
     parse_lockfile,
@@ -87,11 +86,11 @@ def write_lock(lines: Iterable[Any], *former: str, key: TargetKey = KEY, name: s
             )
     runs = sorted({one for one in said if one in RUNS}, key=lambda one: one.started_at)
     counts = sorted((one for one in said if isinstance(one, CountedLaunches)), key=lambda one: one.launches)
-    contents = LockfileContents(
+    contents = dump_lockfile(
         name, key, sorted(launches.values(), key=lambda one: (one.message, one.key)), counts[-1:],
         {one for one in said if isinstance(one, str)}, former, runs,
     )  # fmt: skip
-    return "".join(dump_lockfile(contents))
+    return "".join(contents)
 
 
 def read_lock(text: str, key: TargetKey | None = KEY) -> tuple[Any, ...]:

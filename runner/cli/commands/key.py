@@ -78,12 +78,13 @@ def rotate(
     moved. Git's history keeps what was made with the old key.
     """
     # Imported here: `key new` needs none of it.
-    from runner.workflow.records.key_rotation import PhoneColumns, rotate_key
+    from runner.workflow.records.key_rotation import rotate_key
     from runner.workflow.records.phones import PhoneReading
 
     rotated = rotate_key(
         scope,
-        PhoneColumns(files, PhoneReading(phone_column, region)),
+        files,
+        PhoneReading(phone_column, region),
         lock_timeout_s,
         partial(require_approval, is_approved=auto_approve),
     )

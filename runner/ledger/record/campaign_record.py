@@ -19,11 +19,9 @@ from runner.ledger.database import exclude_others, find_absorbed, note_absorbed
 from runner.ledger.files.lockfile import (
     LOCKFILE,
     CountedLaunches,
-    LockfileContents,
     dump_lockfile,
     lockfile_path,
     parse_lockfile,
-    save_lockfile,
 )
 from runner.ledger.files.sealed import digest_text
 from runner.ledger.fingerprint import digest_people
@@ -359,10 +357,10 @@ def write_lockfile(ledger: Ledger, identity: Identity, *, keeps_counts: bool) ->
 
 
 def _save(connection: Connection, identity: Identity, record: CampaignRecord, *, keeps_empty: bool) -> bool:
-    contents = _gather_contents(connection, identity, record, keeps_empty=keeps_empty)
-    if contents is None:
+    pieces = _compose(connection, identity, record, keeps_empty=keeps_empty)
+    if pieces is None:
         return False
-    changed, digest = save_lockfile(identity.lockfile, contents)
+    changed, digest = LOCKFILE.save(identity.lockfile, pieces)
     note_absorbed(connection, [digest])
     return changed
 
@@ -371,13 +369,13 @@ def compose_lockfile(
     connection: Connection, identity: Identity, record: CampaignRecord, *, is_needed: bool
 ) -> str | None:
     """Return the current text of the lockfile; None if nothing was sent, unless `is_needed`."""
-    contents = _gather_contents(connection, identity, record, keeps_empty=is_needed)
-    return None if contents is None else "".join(dump_lockfile(contents))
+    pieces = _compose(connection, identity, record, keeps_empty=is_needed)
+    return None if pieces is None else "".join(pieces)
 
 
-def _gather_contents(
+def _compose(
     connection: Connection, identity: Identity, record: CampaignRecord, *, keeps_empty: bool
-) -> LockfileContents | None:
+) -> Iterator[str] | None:
     if record.campaign_id is None:
         return None
     campaign_id = record.campaign_id
@@ -385,8 +383,8 @@ def _gather_contents(
     further = (dismissed, list_former_names(connection, campaign_id), read_runs(connection, campaign_id))
     count, last = _count_launches(connection, campaign_id)
     if identity.keeps_counts and last is not None:
-        return LockfileContents(identity.name, identity.key, None, [CountedLaunches(count, last)], *further)
+        return dump_lockfile(identity.name, identity.key, None, [CountedLaunches(count, last)], *further)
     if not (count or dismissed or keeps_empty):
         return None
     accepted = iterate_accepted(connection, campaign_id, read_forgotten(connection, campaign_id))
-    return LockfileContents(identity.name, identity.key, accepted, (), *further)
+    return dump_lockfile(identity.name, identity.key, accepted, (), *further)
