@@ -158,8 +158,13 @@ class RemoteIntents:
             yield from launches
             return
         for group in iterate_groups(launches):
+            name = item.campaign.name
+            if name not in self._begun:
+                # With the current record, since it names the key that is needed to read the rest.
+                self._stage(self._state, self._workspace.identify(item.campaign), item.record, is_needed=True)
+                self._begun.add(name)
             described = self._describe(item, group, run)
-            self._reserve(self._state, item, self._dump(item.campaign.name, described, [run] if run else []))
+            self._state.add_reserved(name, self._dump(name, described, [run] if run else []))
             yield from group
 
     def enter_all(self, key: TargetKey | None = None) -> None:
@@ -189,7 +194,7 @@ class RemoteIntents:
         self._begun.discard(identity.name)
         is_there = not set(identity.names).isdisjoint(self._state.list_campaigns())
         try:
-            self._write(self._state, identity, record, (), is_needed=is_there)
+            self._stage(self._state, identity, record, is_needed=is_there)
         except RunnerError as error:
             self._state.is_behind = True
             warn(f"{identity.name}: the record could not be brought to {self._state.ref}: {error.message}")
@@ -217,24 +222,8 @@ class RemoteIntents:
             for launch, intent in pairs
         ]
 
-    def _reserve(self, state: StateRemote, item: PlanResult, reserved: str) -> None:
-        name = item.campaign.name
-        if name in self._begun:
-            state.add_reserved(name, reserved)
-        else:
-            # With the current record, since it names the key that is needed to read the rest.
-            identity = self._workspace.identify(item.campaign)
-            self._write(state, identity, item.record, [reserved], is_needed=True)
-            self._begun.add(name)
-
-    def _write(
-        self,
-        state: StateRemote,
-        identity: Identity,
-        record: CampaignRecord,
-        reserved: Sequence[str],
-        *,
-        is_needed: bool,
+    def _stage(
+        self, state: StateRemote, identity: Identity, record: CampaignRecord, *, is_needed: bool
     ) -> None:
         campaign_id, _ = record.require_entered()
         with self._ledger.reading() as connection:
@@ -242,10 +231,8 @@ class RemoteIntents:
             runs = find_runs(connection, {one.run for one in still_open if one.run is not None})
             text = compose_lockfile(connection, identity, record, is_needed=is_needed or bool(still_open))
             suppressions = compose_suppressions(connection, identity.key)
-        unknown = [self._dump(identity.name, still_open, runs)] if still_open else []
-        state.write_campaign(
-            identity.names, text, [*unknown, *reserved], suppressions, is_urgent=bool(reserved)
-        )
+        unknown = self._dump(identity.name, still_open, runs) if still_open else None
+        state.stage_campaign(identity.names, text, unknown, suppressions)
 
     def _dump(self, campaign: str, launches: Sequence[ReservedLaunch], runs: Sequence[Run]) -> str:
         """Return a reservation's text, once the ledger has it as its own."""
