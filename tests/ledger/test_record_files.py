@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from runner.errors import LockfileError, MissingKeyError, RunnerError, SuppressionsError
 from runner.ledger.files.comparison import (
     Secrets,
-    lacks_lines,
+    complete_file,
     unite_files,
 )
 from runner.ledger.files.lockfile import (
@@ -134,7 +134,7 @@ def unite(file: Path, *texts: str) -> str:
 
 
 def lacks(file: Path, before: str, after: str) -> bool:
-    return lacks_lines(file, before, after, lambda: Secrets(STATE_KEY))
+    return complete_file(file, after, before, lambda: Secrets(STATE_KEY)) != after
 
 
 @given(LINES, ENTRIES, st.sampled_from([KEY, PUBLIC]))

@@ -61,16 +61,6 @@ class _Version(NamedTuple):
     is_merged: bool
 
 
-def lacks_lines(file: Path, before: str, after: str, find_secrets: Callable[[], Secrets]) -> bool:
-    """Return whether a version of a record file lacks something of another, and so is older than it seems.
-
-    A record only grows. A version under the present key may be one under the former key, moved: then people
-    are compared by what else is known of them. A machine that still has the former key moves nothing back.
-    """
-    secrets = find_secrets()
-    return _lacks(_parse(file, before, secrets), _parse(file, after, secrets), secrets)
-
-
 def unite_files(file: Path, ours: str, theirs: str, find_secrets: Callable[[], Secrets]) -> str:
     """Return the union of two versions of a record file as text: the version that was moved, of two keys."""
     secrets = find_secrets()
@@ -80,7 +70,10 @@ def unite_files(file: Path, ours: str, theirs: str, find_secrets: Callable[[], S
 def complete_file(file: Path, known: str | None, text: str, find_secrets: Callable[[], Secrets]) -> str:
     """Return the version of a record file that has all of the other one, or their union.
 
-    Of two that say the same it is the `known` one. Only what can be read is passed on.
+    Of two that say the same it is the `known` one. Only what can be read is passed on. A record only grows: a
+    version that lacks something of another is older than it seems. One under the present key may be one under
+    the former key, moved: then people are compared by what else is known of them. A machine that still has
+    the former key moves nothing back.
     """
     secrets = find_secrets()
     new = _parse(file, text, secrets)
