@@ -134,8 +134,6 @@ class Lease:
         self.snapshot = Snapshot()
         self.texts: Mapping[str, str] = {}
         self._moves = 0
-        # The files of the ref's last known commit.
-        self._known: Mapping[str, str] = {}
         self._began_at = 0.0
         self._lost: RunnerError | None = None
         self._trouble: RunnerError | None = None
@@ -147,7 +145,7 @@ class Lease:
             RefMovedError: somebody was faster.
             GitError: the ref cannot be moved.
         """
-        self.snapshot, self._moves, self._known = snapshot, state.moves, snapshot.record
+        self.snapshot, self._moves = snapshot, state.moves
         self._move(snapshot.record)
 
     def write(self, texts: Mapping[str, str]) -> None:
@@ -228,16 +226,16 @@ class Lease:
                 "ref",
             )
             raise self._lost
-        united = dict(texts)
+        united, known = dict(texts), self.snapshot.record
         snapshot = self._ref.read_at(commit)
         if snapshot is None:
             return texts  # it has moved on: the next push finds where to
         self._require_own(self._ref.read_state(snapshot))
         for name, text in snapshot.record.items():
-            if text != self._known.get(name):
+            if text != known.get(name):
                 whole = self._unite(name, united.get(name), text)
                 united |= {} if whole is None else {name: whole}
-        self._known, self.snapshot, self.texts = snapshot.record, snapshot, united
+        self.snapshot, self.texts = snapshot, united
         return united
 
     def _require_own(self, state: State) -> None:
@@ -258,7 +256,7 @@ class Lease:
         commit = self._ref.compose(whole, self.snapshot.commit if is_held else None)
         self._ref.swap(self.snapshot.commit, commit)
         self.snapshot, self._began_at = Snapshot(commit, whole), began_at
-        self.texts = self._known = texts
+        self.texts = texts
 
 
 @contextmanager

@@ -96,16 +96,6 @@ class ObjectReader:
         blob, is_folder = (self.list_folder(place) or {}).get(last, (None, False))
         return None if is_folder else blob
 
-    def list_files(self, commit: str, endings: tuple[str, ...], below: str = "") -> dict[str, str]:
-        """Return the blobs of a commit's files with these endings, by path from the top."""
-        found: dict[str, str] = {}
-        for name, (entry, is_folder) in (self.list_folder(commit) or {}).items():
-            if is_folder:
-                found |= self.list_files(entry, endings, f"{below}{name}/")
-            elif name.endswith(endings):
-                found[below + name] = entry
-        return found
-
     def bring(self, remote: str, tips: Mapping[str, str]) -> None:
         """Fetch refs of a remote whose commits (`tips`) are not here."""
         missing = [ref for ref, tip in tips.items() if self.list_folder(tip) is None]

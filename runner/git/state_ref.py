@@ -118,17 +118,12 @@ class StateRef:
         `settings` are git's variables beside this process's own.
         """
         git, shown = Git(folder, timeout_s=TIMEOUT_S, settings=settings), hide_credentials(remote)
-        if git.ask("remote", "get-url", "--", remote).status:
-            known = git.ask("remote")
-            if known.status:
-                raise GitError(
-                    f"the state cannot be kept on the git remote {shown!r}: {known.reason}",
-                    hint="run this in a clone of the repository that the campaigns are kept in",
-                )
-            names = ", ".join(known.output.split()) or "none"
+        answer = git.ask("remote", "get-url", "--", remote)
+        if answer.status:
             raise GitError(
-                f"there is no git remote {shown!r} to keep the state on",
-                hint=f"known: {names}; --state-remote and RUNNER_STATE_REMOTE take a remote's name",
+                f"the state cannot be kept on the git remote {shown!r}: {answer.reason}",
+                hint="--state-remote and RUNNER_STATE_REMOTE take the name of a remote of the clone that the "
+                "campaigns are kept in; `git remote` lists them",
             )
         return cls(git, remote, target)
 

@@ -13,7 +13,8 @@ import pytest
 
 from runner.git.lease import Clocks, LeasePatience, hold_lease
 from runner.git.state_ref import STATE_FILE, Holder, State, StateRef
-from runner.ledger.files.lockfile import LockfileContents, parse_lockfile, save_lockfile
+from runner.ledger.files.lockfile import LOCKFILE as KIND
+from runner.ledger.files.lockfile import dump_lockfile, parse_lockfile
 from runner.ledger.files.suppressions import PauseLine, seal_book
 from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import LaunchRecord
@@ -53,7 +54,7 @@ def write(folder: Path, *numbers: int, name: str = "coffee", key: TargetKey = KE
     file = folder / f"campaigns/{name}.live.lock.json"
     launches = (make_launch(number, name=name) for number in numbers)
     ordered = sorted(launches, key=lambda launch: launch.key)
-    save_lockfile(file, LockfileContents(name, key, ordered))
+    KIND.save(file, dump_lockfile(name, key, ordered))
     return file
 
 
@@ -695,8 +696,8 @@ def test_what_a_renamed_campaign_had_sent_is_not_counted_again(
     write(here, 1, 2)
     run("ci", "record", cwd=here)
     launches = sorted((make_launch(number) for number in (1, 2, 3)), key=lambda launch: launch.key)
-    contents = LockfileContents("espresso", KEY, launches, former_names={"coffee"})
-    save_lockfile(here / "campaigns/espresso.live.lock.json", contents)
+    contents = dump_lockfile("espresso", KEY, launches, former_names={"coffee"})
+    KIND.save(here / "campaigns/espresso.live.lock.json", contents)
     run("ci", "record", cwd=here)
     assert git(here, "log", "-1", "--format=%s") == "Record 2 texts of espresso on live"
 

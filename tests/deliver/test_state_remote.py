@@ -482,8 +482,9 @@ def test_a_lease_that_cannot_be_had_stops_every_command_in_words(world: World, f
     assert (unknown.returncode, unknown.stderr) == (
         1,
         (
-            "Error: there is no git remote 'upstream' to keep the state on\n"
-            "  known: origin; --state-remote and RUNNER_STATE_REMOTE take a remote's name\n"
+            "Error: the state cannot be kept on the git remote 'upstream': error: No such remote 'upstream'\n"
+            "  --state-remote and RUNNER_STATE_REMOTE take the name of a remote of the clone that the campaigns "
+            "are kept in; `git remote` lists them\n"
         ),
     )
     world.remote.rename(world.remote.with_name("elsewhere.git"))

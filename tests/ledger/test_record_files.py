@@ -15,12 +15,11 @@ from msgspec.structs import replace
 from runner.errors import LockfileError, MissingKeyError, RunnerError, SuppressionsError
 from runner.ledger.files.comparison import (
     Secrets,
-    lacks_lines,
+    complete_file,
     unite_files,
 )
 from runner.ledger.files.lockfile import (
     CountedLaunches,
-    LockfileContents,
     dump_lockfile,
     dump_reservation,
     parse_lockfile,
@@ -87,11 +86,11 @@ def write_lock(lines: Iterable[Any], *former: str, key: TargetKey = KEY, name: s
             )
     runs = sorted({one for one in said if one in RUNS}, key=lambda one: one.started_at)
     counts = sorted((one for one in said if isinstance(one, CountedLaunches)), key=lambda one: one.launches)
-    contents = LockfileContents(
+    contents = dump_lockfile(
         name, key, sorted(launches.values(), key=lambda one: (one.message, one.key)), counts[-1:],
         {one for one in said if isinstance(one, str)}, former, runs,
     )  # fmt: skip
-    return "".join(dump_lockfile(contents))
+    return "".join(contents)
 
 
 def read_lock(text: str, key: TargetKey | None = KEY) -> tuple[Any, ...]:
@@ -135,7 +134,7 @@ def unite(file: Path, *texts: str) -> str:
 
 
 def lacks(file: Path, before: str, after: str) -> bool:
-    return lacks_lines(file, before, after, lambda: Secrets(STATE_KEY))
+    return complete_file(file, after, before, lambda: Secrets(STATE_KEY)) != after
 
 
 @given(LINES, ENTRIES, st.sampled_from([KEY, PUBLIC]))

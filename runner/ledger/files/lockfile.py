@@ -179,38 +179,29 @@ def _unite_launches(launches: Iterable[LaunchRecord]) -> tuple[LaunchRecord, ...
     return tuple(found.values())
 
 
-class LockfileContents(NamedTuple):
-    """The contents of a lockfile to be written.
+def dump_lockfile(
+    campaign: str,
+    key: TargetKey,
+    launches: Iterable[LaunchRecord] | None,
+    counts: Sequence[CountedLaunches] = (),
+    dismissed: Collection[str] = (),
+    former_names: Collection[str] = (),
+    runs: Sequence[Run] = (),
+) -> Iterator[str]:
+    """Yield the text of a lockfile in pieces, sealed.
 
     `launches` are streamed, sorted by message and key; None with `counts` in their place.
     """
-
-    campaign: str
-    key: TargetKey
-    launches: Iterable[LaunchRecord] | None
-    counts: Sequence[CountedLaunches] = ()
-    dismissed: Collection[str] = ()
-    former_names: Collection[str] = ()
-    runs: Sequence[Run] = ()
-
-
-def dump_lockfile(contents: LockfileContents) -> Iterator[str]:
-    """Yield the text of a lockfile in pieces, sealed."""
     lines: dict[str, Sequence[SealedLine]] = {
-        "counts": contents.counts,
-        "dismissed": [*map(DismissedLine, sorted(contents.dismissed))],
-        "former_names": [*map(FormerName, sorted(contents.former_names))],
-        "runs": contents.runs,
+        "counts": counts,
+        "dismissed": [*map(DismissedLine, sorted(dismissed))],
+        "former_names": [*map(FormerName, sorted(former_names))],
+        "runs": runs,
     }
     blocks: dict[str, Iterable[SealedLine]] = {name: block for name, block in lines.items() if block}
-    if contents.launches is not None:
-        blocks["launches"] = contents.launches
-    return LOCKFILE.dump_sealed(contents.key, contents.campaign, blocks, campaign=contents.campaign)
-
-
-def save_lockfile(file: Path, contents: LockfileContents) -> tuple[bool, str]:
-    """Write a lockfile, whole or not at all; return whether it changed, and the digest of its text."""
-    return LOCKFILE.save(file, dump_lockfile(contents))
+    if launches is not None:
+        blocks["launches"] = launches
+    return LOCKFILE.dump_sealed(key, campaign, blocks, campaign=campaign)
 
 
 def require_writable(file: Path) -> None:

@@ -19,10 +19,9 @@ from runner.ledger.database import exclude_others, find_absorbed, insert_missing
 from runner.ledger.files.lockfile import (
     LOCKFILE,
     CountedLaunches,
-    LockfileContents,
+    dump_lockfile,
     lockfile_path,
     parse_lockfile,
-    save_lockfile,
 )
 from runner.ledger.files.sealed import digest_text
 from runner.ledger.fingerprint import digest_people
@@ -55,7 +54,7 @@ from runner.ledger.tables import (
 from runner.ledger.target_key import enter_key
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from sqlalchemy import ColumnElement, Connection, Row
@@ -405,24 +404,24 @@ def write_lockfile(ledger: Ledger, identity: Identity, *, keeps_counts: bool) ->
 
 
 def _save(connection: Connection, identity: Identity, campaign_id: int, *, keeps_empty: bool) -> bool:
-    contents = gather_contents(connection, identity, campaign_id, keeps_empty=keeps_empty)
-    if contents is None:
+    pieces = compose_lockfile(connection, identity, campaign_id, keeps_empty=keeps_empty)
+    if pieces is None:
         return False
-    changed, digest = save_lockfile(identity.lockfile, contents)
+    changed, digest = LOCKFILE.save(identity.lockfile, pieces)
     note_absorbed(connection, [digest])
     return changed
 
 
-def gather_contents(
+def compose_lockfile(
     connection: Connection, identity: Identity, campaign_id: int, *, keeps_empty: bool
-) -> LockfileContents | None:
-    """Return the current contents of the lockfile; None if nothing was sent, unless it `keeps_empty`."""
+) -> Iterator[str] | None:
+    """Return the current lockfile in pieces; None if nothing was sent, unless it `keeps_empty`."""
     dismissed = read_dismissed(connection, campaign_id)
     further = (dismissed, list_former_names(connection, campaign_id), read_runs(connection, campaign_id))
     count, last = _count_launches(connection, campaign_id)
     if identity.keeps_counts and last is not None:
-        return LockfileContents(identity.name, identity.key, None, [CountedLaunches(count, last)], *further)
+        return dump_lockfile(identity.name, identity.key, None, [CountedLaunches(count, last)], *further)
     if not (count or dismissed or keeps_empty):
         return None
     accepted = iterate_accepted(connection, campaign_id, read_forgotten(connection, campaign_id))
-    return LockfileContents(identity.name, identity.key, accepted, (), *further)
+    return dump_lockfile(identity.name, identity.key, accepted, (), *further)

@@ -13,13 +13,13 @@ from runner.delivery.comparison import digest_definition
 from runner.errors import RunLockedError, RunnerError, StateLockedError
 from runner.git.lease import LeasePatience
 from runner.ledger.database import find_absorbed, note_absorbed
-from runner.ledger.files.lockfile import dump_lockfile, dump_reservation
+from runner.ledger.files.lockfile import dump_reservation
 from runner.ledger.files.sealed import digest_text
 from runner.ledger.locks.campaign_lock import CampaignLock, hold_campaign_lock
 from runner.ledger.model import ReservedLaunch
 from runner.ledger.people.replies import list_launched_campaigns, list_recorded_campaigns
 from runner.ledger.people.suppressions import compose_suppressions
-from runner.ledger.record.campaign_record import Identity, enter_identity, gather_contents
+from runner.ledger.record.campaign_record import Identity, compose_lockfile, enter_identity
 from runner.ledger.record.deliveries import asks_something
 from runner.ledger.record.entry import list_open
 from runner.ledger.record.unsettled import is_settled
@@ -156,8 +156,14 @@ class RemoteIntents:
             yield from launches
             return
         for group in iterate_groups(launches):
+            name = item.campaign.name
+            if name not in self._begun:
+                # With the current record, since it names the key that is needed to read the rest.
+                identity = self._workspace.identify(item.campaign)
+                self._stage(self._state, identity, item.record.require_entered(), is_needed=True)
+                self._begun.add(name)
             described = self._describe(item, group, run)
-            self._reserve(self._state, item, self._dump(item.campaign.name, described, [run] if run else []))
+            self._state.add_reserved(name, self._dump(name, described, [run] if run else []))
             yield from group
 
     def enter_all(self, key: TargetKey | None = None) -> None:
@@ -187,7 +193,7 @@ class RemoteIntents:
         self._begun.discard(identity.name)
         is_there = not set(identity.names).isdisjoint(self._state.list_campaigns())
         try:
-            self._write(self._state, identity, campaign_id, (), is_needed=is_there)
+            self._stage(self._state, identity, campaign_id, is_needed=is_there)
         except RunnerError as error:
             self._state.is_behind = True
             warn(f"{identity.name}: the record could not be brought to {self._state.ref}: {error.message}")
@@ -214,36 +220,16 @@ class RemoteIntents:
             for launch, intent in pairs
         ]
 
-    def _reserve(self, state: StateRemote, item: PlanResult, reserved: str) -> None:
-        name = item.campaign.name
-        if name in self._begun:
-            state.add_reserved(name, reserved)
-        else:
-            # With the current record, since it names the key that is needed to read the rest.
-            identity = self._workspace.identify(item.campaign)
-            self._write(state, identity, item.record.require_entered(), [reserved], is_needed=True)
-            self._begun.add(name)
-
-    def _write(
-        self,
-        state: StateRemote,
-        identity: Identity,
-        campaign_id: int,
-        reserved: Sequence[str],
-        *,
-        is_needed: bool,
-    ) -> None:
+    def _stage(self, state: StateRemote, identity: Identity, campaign_id: int, *, is_needed: bool) -> None:
         with self._ledger.reading() as connection:
             still_open = list_open(connection, campaign_id, digest_definition)
             runs = find_runs(connection, {one.run for one in still_open if one.run is not None})
             keeps_empty = is_needed or bool(still_open)
-            contents = gather_contents(connection, identity, campaign_id, keeps_empty=keeps_empty)
-            text = None if contents is None else "".join(dump_lockfile(contents))
+            pieces = compose_lockfile(connection, identity, campaign_id, keeps_empty=keeps_empty)
+            text = None if pieces is None else "".join(pieces)
             suppressions = compose_suppressions(connection, identity.key)
-        unknown = [self._dump(identity.name, still_open, runs)] if still_open else []
-        state.write_campaign(
-            identity.names, text, [*unknown, *reserved], suppressions, is_urgent=bool(reserved)
-        )
+        unknown = self._dump(identity.name, still_open, runs) if still_open else None
+        state.stage_campaign(identity.names, text, unknown, suppressions)
 
     def _dump(self, campaign: str, launches: Sequence[ReservedLaunch], runs: Sequence[Run]) -> str:
         """Return a reservation's text, once the ledger has it as its own."""

@@ -26,7 +26,7 @@ from runner.wording import count_words
 from runner.workflow.campaigns import DEFAULT_FOLDER, refuse_errors, show_path
 from runner.workflow.delivery.remote_intents import RemoteIntents
 from runner.workflow.observer import note
-from runner.workflow.records.phones import PhoneReading, iterate_phones
+from runner.workflow.records.phones import iterate_phones
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -35,22 +35,8 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
+    from runner.workflow.records.phones import PhoneReading
     from runner.workflow.scope import Scope
-
-
-@dataclass(frozen=True, slots=True)
-class PhoneColumns:
-    """CSV files with phones of recorded people."""
-
-    files: Sequence[Path]
-    reading: PhoneReading
-
-    def read(self, *, quiet: bool) -> list[str]:
-        """Return the phones; raise InvalidCampaignError if a row has none."""
-        problems = Problems()
-        phones = [phone for file in self.files for phone in iterate_phones(file, self.reading, problems)]
-        refuse_errors(problems, quiet=quiet)
-        return phones
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +52,23 @@ class RotatedKey:
 
 
 def rotate_key(
-    scope: Scope, listed: PhoneColumns, lock_timeout_s: float, approve: Callable[[str], None]
+    scope: Scope,
+    listed: Sequence[Path],
+    reading: PhoneReading,
+    lock_timeout_s: float,
+    approve: Callable[[str], None],
 ) -> RotatedKey:
     """Move the records of a target to the current key.
 
-    `listed` has phones of recorded people; `lock_timeout_s` limits the wait for active runs; `approve` asks
-    before changes, and raises to refuse. After an interruption this can be repeated.
+    `listed` are CSV files with phones of recorded people; `lock_timeout_s` limits the wait for active runs;
+    `approve` asks before changes, and raises to refuse. After an interruption this can be repeated.
     """
     workspace = Workspace.open(scope)
     old = _find_old_key(workspace)
     campaigns = scope.load_valid_campaigns() if scope.paths or DEFAULT_FOLDER.exists() else ()
-    phones = listed.read(quiet=scope.quiet)
+    problems = Problems()
+    phones = [phone for file in listed for phone in iterate_phones(file, reading, problems)]
+    refuse_errors(problems, quiet=scope.quiet)
     with workspace.open_bare_ledger() as ledger, ExitStack() as stack:
         remote_intents = RemoteIntents(workspace, ledger)
         names = {name for one in campaigns for name in (one.name, *one.renamed_from)}

@@ -16,7 +16,7 @@ from runner.git.clone import Clone, read_text
 from runner.git.command import Git, GitError, hide_credentials
 from runner.git.state_ref import NAMESPACE, Snapshot, StateRef, read_target
 from runner.github.job import find_git_settings
-from runner.ledger.files.comparison import RECORD_ENDINGS, complete_file, lacks_lines, name_target
+from runner.ledger.files.comparison import RECORD_ENDINGS, complete_file, name_target
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, lockfile_name, lockfile_path, read_campaign_name
 from runner.ledger.model import APPROVALS_SUFFIX, SUPPRESSIONS_SUFFIX
 from runner.source.storage import repository_root
@@ -200,9 +200,7 @@ class RecordCopies:
         file = self._clone.root / change.path
         ref, name = self._refs.get(name_target(file)), _name_on_ref(file, change.after)
         there = None if ref is None or name is None else ref.read().texts.get(name)
-        if there is None:
-            return False
-        return not lacks_lines(file, change.after, there, secrets_of(file, self._scope.environ))
+        return there is not None and self._complete(file, there, change.after) == there
 
     def _complete(self, file: Path, known: str | None, text: str) -> str:
         return complete_file(file, known, text, secrets_of(file, self._scope.environ))

@@ -13,7 +13,6 @@ import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from runner.atomic_write import save_text
@@ -38,10 +37,9 @@ _NO_IDENTITY = "auto-detection is disabled"
 _PARENT = re.compile(rb"^parent (\w+)$", re.MULTILINE)
 _QUIETLY = (
     *("--literal-pathspecs", "-c", "core.hooksPath=/dev/null", "-c", "maintenance.auto=false"),
-    *("-c", "gc.auto=0", "-c", "i18n.commitEncoding=UTF-8", "-c", "advice.addIgnoredFile=false"),
+    *("-c", "gc.auto=0", "-c", "i18n.commitEncoding=UTF-8"),
 )
 """The user's hooks are meant for other commits."""
-_IGNORED, _SPARSE = "are ignored by one of your .gitignore files:\n", "The following paths and/or pathspecs"
 _LISTED = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
@@ -86,12 +84,6 @@ class Recorded:
     refs: tuple[str, ...] = ()
 
 
-def _list_ignored(names: Sequence[str], complaint: str) -> Iterator[str]:
-    """Yield the files that `git add` complains of: by themselves, or by a folder above them."""
-    listed = set(complaint.partition(_IGNORED)[2].partition(_SPARSE)[0].splitlines())
-    yield from (name for name in names if listed & {name, *map(str, PurePosixPath(name).parents)})
-
-
 def _unstage(clone: Clone, names: Sequence[str]) -> None:
     if names:
         clone.git.ask(*_QUIETLY, "reset", "--quiet", *_LISTED, text="\0".join(names))
@@ -130,9 +122,11 @@ class Recorder:
         ignored = set[str]()
         if new:
             added = clone.git.ask(*_QUIETLY, "add", "--ignore-errors", *_LISTED, text="\0".join(new))
-            if added.status not in (0, 1):
+            if added.status:
+                listed = clone.git.ask("check-ignore", "-z", "--stdin", text="\0".join(new)).output
+                ignored.update(filter(None, listed.split("\0")))
+            if added.status and not ignored:
                 raise GitError(f"`git add` failed: {added.reason}")
-            ignored = set(_list_ignored(new, added.complaint))
         kept = [clone.root / name for name in names if name not in ignored]
         failures = Failures()
         failures.total = len(kept)

@@ -181,30 +181,24 @@ class StateRemote:
         self.ref.swap(None, self.ref.compose({STATE_FILE: State().dump()}))
         return True
 
-    def write_campaign(
-        self,
-        names: Sequence[str],
-        lockfile: str | None,
-        reserved: Sequence[str],
-        suppressions: str | None,
-        *,
-        is_urgent: bool,
+    def stage_campaign(
+        self, names: Sequence[str], lockfile: str | None, reserved: str | None, suppressions: str | None
     ) -> None:
         """Replace all files of a campaign on the ref, and the suppressions unless they are None.
 
-        What is not urgent goes with the next push, at the latest when the ref is let go.
+        They go with the next push, at the latest when the ref is let go.
         """
         lease = self._require_lease()
         with lease.turn:
             texts = {name: text for name, text in lease.texts.items() if _find_campaign(name) not in names}
             if lockfile is not None:
                 texts[f"{names[0]}{LOCKFILE_SUFFIX}"] = lockfile
+            if reserved is not None:
+                texts[f"{names[0]}.0{_RESERVED_SUFFIX}"] = reserved
             if suppressions is not None:
                 name = f"{self._key.target}{SUPPRESSIONS_SUFFIX}"
                 texts[name] = self._unite(name, suppressions, self._added.get(name))
-            texts |= {f"{names[0]}.{number}{_RESERVED_SUFFIX}": text for number, text in enumerate(reserved)}
-            if texts != lease.texts:
-                (lease.write if is_urgent else lease.stage)(texts)
+            lease.stage(texts)
 
     def add_reserved(self, campaign: str, reserved: str) -> None:
         """Put a further reservation on the ref."""
