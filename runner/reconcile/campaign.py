@@ -114,7 +114,7 @@ def _find_difference(row: ReadLaunch, at: str, *, is_anybodys: bool) -> LaunchDi
     else:
         return None
     problem, counted, listed = found
-    return LaunchDifference(row.launch_id, row.project_launch_guid, problem, counted, listed, at)
+    return LaunchDifference(row.project_launch_guid, problem, counted, listed, at, None, row.launch_id)
 
 
 def _sum_up(launches: Sequence[ReadLaunch], name: str) -> int | None:
@@ -220,9 +220,7 @@ def _keep_differences(
     found = [one for row in launches if (one := _find_difference(row, at, is_anybodys=is_anybodys))]
     agreed = read_agreed(connection, [one.launch_id for one in found])
     differences = [
-        _follow_up(
-            before.get(one.launch_id), replace(one, agreed_at=agreed.get(one.launch_id)), accept=accept
-        )
+        _follow_up(before.get(one.launch_id), one.replace(agreed_at=agreed.get(one.launch_id)), accept=accept)
         for one in found
     ]
     store_counts(connection, [one.counts for one in launches if one.counts is not None], at)
@@ -240,5 +238,5 @@ def _follow_up(before: LaunchDifference | None, found: LaunchDifference, *, acce
     if accepted_at is None and accept:
         accepted_at = found.since
     if before is not None and (before.accepted_at is None or is_known):
-        found = replace(found, since=before.since)
-    return replace(found, accepted_at=accepted_at)
+        found = found.replace(since=before.since)
+    return found.replace(accepted_at=accepted_at)

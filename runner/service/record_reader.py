@@ -107,8 +107,7 @@ def _read_phone(value: Any) -> str:
         raise TypeError
     written = _MARKS.sub("", _read_text(value))
     digits = written[1:] if written.startswith("+") else written.removeprefix("00")
-    # JSON can hold half a surrogate pair, which cannot be encoded.
-    return f"+{digits}".encode(errors="replace").decode()
+    return f"+{digits}"
 
 
 def _read_author(value: Any) -> str:

@@ -89,8 +89,10 @@ def test_a_difference_keeps_answers_as_they_were_known(
     for launch_id in (first, second):
         reconcile(ledger, launch_id)
     since = "2026-11-22T12:00:00.000000Z"
-    open_one = LaunchDifference(first, "guid-a", "more_counted", 2, 1, since, "2026-11-01T12:00:00.000000Z")
-    accepted = LaunchDifference(second, "guid-b", "uncounted", None, 1, since, None, accepted_at=since)
+    open_one = LaunchDifference(
+        "guid-a", "more_counted", 2, 1, since, None, first, "2026-11-01T12:00:00.000000Z"
+    )
+    accepted = LaunchDifference("guid-b", "uncounted", None, 1, since, since, second)
     with ledger.writing() as connection:
         store_differences(connection, [], [open_one, accepted])
     found = read_messages(ledger, identity, {"ask"})["ask"]

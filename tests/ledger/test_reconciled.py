@@ -20,7 +20,7 @@ from runner.ledger.results.reconciled import (
     store_sessions,
     store_starts,
 )
-from runner.ledger.results.result_feed import iterate_feed, read_version
+from runner.ledger.results.result_feed import read_version
 from runner.ledger.results.sendings import (
     count_answered,
     iterate_opt_out_replies,
@@ -34,31 +34,6 @@ if TYPE_CHECKING:
 
     from runner.ledger.database import Ledger
     from runner.ledger.model import LaunchRecord
-
-
-@pytest.mark.parametrize(
-    ("answer", "kept"),
-    [
-        ("Ça va 😀, O'Neil; \\\\ %s :b", "Ça va 😀, O'Neil; \\\\ %s :b"),
-        ("nul\0 here", "nul\N{REPLACEMENT CHARACTER} here"),
-        ("half \ud83d pair", "half \N{REPLACEMENT CHARACTER} pair"),
-    ],
-)
-def test_any_answer_can_be_kept(
-    ledger: Ledger,
-    deliver: Callable[..., list[int]],
-    make_record: Callable[..., LaunchRecord],
-    answer: str,
-    kept: str,
-) -> None:
-    """An answer of any characters is kept; those that no database takes are replaced, and nothing fails."""
-    (launch_id,) = deliver(make_record("a", 101))
-    result = StoredResult(launch_id, "guid", "p", "q", "why", "Why?", 1, answer, answer, "2026", "2026")
-    with ledger.writing() as connection:
-        assert store_results(connection, [result]) == 1
-    with ledger.reading() as connection:
-        (row,) = iterate_feed(connection, 1, -1)
-    assert (row.answer, row.response) == (kept, kept)
 
 
 def test_a_sum_that_leaves_launches_out_is_no_total(
@@ -91,7 +66,7 @@ def test_a_sum_that_leaves_launches_out_is_no_total(
     }
 
 
-@pytest.mark.parametrize("start", ["2026-11-20T12:00:00", "a\0b", "half \ud83d pair", ""])
+@pytest.mark.parametrize("start", ["2026-11-20T12:00:00", "soon", ""])
 def test_any_start_can_be_kept(
     ledger: Ledger,
     deliver: Callable[..., list[int]],

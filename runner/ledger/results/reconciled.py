@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict
-from itertools import chain
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_, select, update
 
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into, insert_or_update
-from runner.ledger.model import AcceptedLaunch, StoredResult, format_moment, parse_moment
+from runner.ledger.model import AcceptedLaunch, format_moment, parse_moment
 from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
 from runner.ledger.report_model import MessageTotals, PartialCount
@@ -32,14 +29,10 @@ from runner.ledger.tables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from runner.ledger.model import LaunchStats, StoredSession
+    from runner.ledger.model import LaunchStats, StoredResult, StoredSession
 
 _GROUP = 500
 _BULK = 5_000
-# Valid in JSON and not in databases: NUL on PostgreSQL, half a surrogate pair on either.
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-_OUR_OWN = ("launch_id", "participant", "question_display_order", "non_answer")
-_pick_texts = itemgetter(*(place for place, one in enumerate(StoredResult._fields) if one not in _OUR_OWN))
 _SUMMED = {
     "num_queued_sessions": "queued",
     "num_active_sessions": "active",
@@ -85,26 +78,14 @@ def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
     """Store results, replacing those that have changed, and return the number of new or changed ones."""
     total, revision = 0, begin_revision(connection)
     for group in divide(rows, _BULK):
-        clear = group if _is_clean(group) else [map(_clean_value, row) for row in group]
-        total += _STORE_RESULTS.insert(connection, [(*row, revision) for row in clear])
+        total += _STORE_RESULTS.insert(connection, [(*row, revision) for row in group])
     return total
-
-
-def _is_clean(rows: Iterable[StoredResult]) -> bool:
-    """Return whether databases can store all texts of some rows: hardly any has to be changed."""
-    text = "".join(map(str, chain.from_iterable(rows)))
-    return "\0" not in text and (text.isascii() or not _UNSTORABLE.search(text))
-
-
-def _clean_value(value: object) -> object:
-    return clean(value) if isinstance(value, str) else value
 
 
 def store_sessions(connection: Connection, rows: Sequence[StoredSession]) -> None:
     """Store the states of sessions; unchanged rows stay untouched."""
     if rows:
-        cleaned = (row._replace(status=clean(row.status)) for row in rows)
-        _STORE_SESSIONS.insert(connection, [(*row, row.progress) for row in cleaned])
+        _STORE_SESSIONS.insert(connection, [(*row, row.progress) for row in rows])
 
 
 def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
@@ -185,11 +166,6 @@ def _write_start(text: str) -> str:
     """Return a time of the service as sortable text; empty if it is invalid."""
     moment = parse_moment(text)
     return "" if moment is None else format_moment(moment)
-
-
-def clean(text: str) -> str:
-    """Return a text without characters that databases cannot store."""
-    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _compose_results(connection: Connection) -> Insert:
