@@ -16,7 +16,6 @@ from runner.workflow.plan import PlanWishes, plan_project
 from runner.workflow.plans.planning import count_to_send
 
 if TYPE_CHECKING:
-    from runner.workflow.plan import ProjectPlan
     from runner.workflow.scope import Scope
 
 SOMETHING_TO_SEND = 2
@@ -59,18 +58,13 @@ def plan(scope: Scope, format_: str, detailed_exitcode: bool, now: str | None, *
         **wished,
     )
     plan = plan_project(scope, wishes)
-    show_plan(plan, format_, is_detailed=scope.verbose)
-    kept = plan.leave_out_unsendable()
-    code = plan.failures.find_exit_code(0 if kept else None)
-    return code or (SOMETHING_TO_SEND if detailed_exitcode and count_to_send(kept) else 0)
-
-
-def show_plan(plan: ProjectPlan, format_: str, *, is_detailed: bool = False) -> None:
-    """Write a plan; with the format `github`, set a job's outputs, too."""
     if format_ == "json":
         print_json(plan.document)
     else:
-        write_project_plan(plan, format_, is_detailed=is_detailed)
+        write_project_plan(plan, format_, is_detailed=scope.verbose)
+    kept = plan.leave_out_unsendable()
+    code = plan.failures.find_exit_code(0 if kept else None)
+    return code or (SOMETHING_TO_SEND if detailed_exitcode and count_to_send(kept) else 0)
 
 
 def parse_moment(text: str) -> datetime:

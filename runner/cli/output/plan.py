@@ -26,8 +26,8 @@ def print_plan(planned: Sequence[PlanResult], *, is_detailed: bool = False, err:
     print_blocks(show_plans(planned, is_detailed=is_detailed), err=err)
 
 
-def write_project_plan(plan: ProjectPlan, format_: str, *, is_detailed: bool) -> None:
-    """Write a project's plan with what belongs to it: approvals, campaigns left out."""
+def write_project_plan(plan: ProjectPlan, format_: str, *, is_detailed: bool = False) -> None:
+    """Write a project's plan with what belongs to it: approvals, campaigns left out, outputs (`github`)."""
     if plan.planned:
         destination = show_destination(plan.planned[0].target)
         head = [Section("Plan", [destination, Sentence(f"Plan digest: {plan.digest}")])]

@@ -271,7 +271,7 @@ def write_index(reports: Sequence[CampaignReport], links: Mapping[str, str]) -> 
     ordered = sorted(reports, key=lambda report: report.campaign)
     ordered.sort(key=_rank, reverse=True)
     columns: list[str | Column] = ["Campaign", Column("Sent", "text"), "People texted", "Response", INTERVAL]
-    columns += ["Score", f"{INTERVAL} of the score"]
+    columns += ["Score", f"Score’s {INTERVAL}"]
     rows: list[tuple[Cell, ...]] = [(_name(one, links), *_outline(one)) for one in ordered]
     lines = list(map(_draw_series, ordered))
     if any(lines):
@@ -298,7 +298,7 @@ def _outline(report: CampaignReport) -> tuple[Cell, ...]:
     """Return what a campaign came to: a caution stands in place of the interval of a score of few answers."""
     people, score = report.people, find_score(report)
     if not report.launches:
-        return ("not sent yet", *[NOT_DEFINED] * 5)
+        return ("not sent yet", *[""] * 5)
     is_unknown = people.texted is None or people.answered is None
     response = (
         write_percent(people.response_rate, people.texted),
@@ -308,8 +308,8 @@ def _outline(report: CampaignReport) -> tuple[Cell, ...]:
         write_period(report.first_sent_at, report.last_sent_at, report.time_zone),
         people.texted,
         *((NOT_KNOWN, NOT_DEFINED) if is_unknown and report.questions else response),
-        NOT_DEFINED if score is None else f"{name_score(score)} {write_score(score)}",
-        NOT_DEFINED if score is None else write_certainty(score).removeprefix(f"{INTERVAL} "),
+        "" if score is None else f"{name_score(score)} {write_score(score)}",
+        "" if score is None else write_certainty(score).removeprefix(f"{INTERVAL} "),
     )
 
 

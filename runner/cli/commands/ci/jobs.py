@@ -13,12 +13,12 @@ from runner.cli.commands.apply import describe_runs
 from runner.cli.commands.ci.alert import OUTCOME_OPTION, REPLIES_OPTION
 from runner.cli.commands.ci.comment import keep_comment
 from runner.cli.commands.ci.record import show_fetched, show_recorded
-from runner.cli.commands.plan import show_plan
 from runner.cli.commands.reconcile import describe_reconciled
 from runner.cli.console import print_prose
 from runner.cli.encoding import print_command
 from runner.cli.main import show_error
 from runner.cli.options import ledger_scope
+from runner.cli.output.plan import write_project_plan
 from runner.cli.output.problems import job_notice, write_github
 from runner.cli.output.report import add_to_summary, choose_writers, save_reports
 from runner.cli.output.screen import print_blocks
@@ -58,7 +58,7 @@ class _View:
         print_blocks(describe_reconciled(result))
 
     def show_plan(self, plan: ProjectPlan) -> None:
-        show_plan(plan, "github")
+        write_project_plan(plan, "github")
 
     def show_reports(self, made: ProjectReport, folder: Path) -> None:
         reports = [one.report for one in made]
