@@ -65,9 +65,10 @@ _ANSWERED = "CASE WHEN p.has_answered THEN true WHEN p.is_control OR p.is_read T
 _OPTED_OUT = "CASE WHEN p.has_opted_out THEN true WHEN p.is_control OR p.is_read THEN false END"
 _IF_KNOWN = "blank where that is not known"
 _STATE_MEANING = (
-    "`texted`, `queued` (all texts wait for an earlier survey to end), `blocked` (an earlier opt-out kept "
-    "them back), `withdrawn` (all waited until their surveys were ended), `uncertain` (it is not known "
-    "whether a text left the service), `unresolved` (it is not known whether it was sent); blank for others"
+    "what became of the texts: `texted`, `queued` (all wait for an earlier survey to end), `blocked` (an "
+    "earlier opt-out kept them back), `withdrawn` (all waited until their surveys were ended), `uncertain` "
+    "(it is not known whether one left the service), `unresolved` (it is not known whether it was sent); "
+    "blank for others"
 )
 _DISPOSITION_MEANING = (
     "the final disposition (AAPOR): `complete`, `partial` (answered, not to the end), `refusal`, "
@@ -90,7 +91,12 @@ _ANSWERS = (
     FileColumn("sent_at", "time", "p.began_us", "when the first was sent"),
     FileColumn("texted", "boolean", _TEXTED, f"whether a text came: rates are of these; {_IF_KNOWN}"),
     FileColumn("state", "text", "p.state", _STATE_MEANING),
-    FileColumn("session", "text", _SESSION, "`open` if a survey may be answered, `ended`, or `not_known`"),
+    FileColumn(
+        "session",
+        "text",
+        _SESSION,
+        "how the surveys stand: `open` if one may be answered, `ended`, or `not_known`",
+    ),
     FileColumn("disposition", "text", "p.disposition", _DISPOSITION_MEANING),
     FileColumn(
         "answered", "boolean", _ANSWERED, f"whether there is an answer; opting out is none; {_IF_KNOWN}"

@@ -470,6 +470,8 @@ def test_spss_has_labels_and_marks_what_is_missing(tmp_path: Path) -> None:
     assert about.variable_value_labels["colour.code"] == {
         1: "Red", 2: "=Blue", -1: "No answer", -2: "Answered in other words", -3: "Not texted"}  # fmt: skip
     assert about.column_names_to_labels["why.words"] == "Why? (open-ended)"
+    assert about.column_names_to_labels["state"] == "what became of the texts"
+    assert about.variable_value_labels["answered"] == {0: "No", 1: "Yes"}
     assert [one["lo"] for one in about.missing_ranges["colour.code"]] == [-1, -2, -3]
 
 
