@@ -110,7 +110,11 @@ class Person:
             return ("--launch", held["key"], "--not-sent")
         if len(theirs) > 1 or not theirs[0]["recipients_in_common"]:
             return None if self._hides_people else ("--launch", held["key"], "--not-sent")
-        return ("--launch", held["key"], "--adopt", theirs[0]["project_launch_guid"])
+        guid = theirs[0]["project_launch_guid"]
+        if len(known[guid.lower()].phones) < held["recipients"]:
+            # Another launch, to some of the same people: the rest would be recorded as reached.
+            return ("--launch", held["key"], "--not-sent")
+        return ("--launch", held["key"], "--adopt", guid)
 
     def _find_group_word(self, found: Found, known: dict[str, Launch]) -> tuple[str, ...] | None:
         """Return a word on all of one message, or on all, if it is the same."""
