@@ -245,7 +245,7 @@ class Project:
         Args:
             by: columns of the audience to break the turnout down by.
             min_group: leave groups of fewer recipients out.
-            comments: quote what people wrote, with what tells who they are masked.
+            comments: quote what people wrote; names, phones and e-mail addresses are masked.
             reconcile: bring the ledger up to date first.
         """
         _check_number("min_group", min_group, 1)

@@ -10,7 +10,6 @@ FORMAT_VERSION = "1.0"
 
 # The versions of the files that are read again, each in its own numbers.
 LOCKFILE_VERSION = 2
-RESERVATION_VERSION = 2
 STATE_VERSION = 2
 """Of the holder's file on a state remote; older programs write 1."""
 SUPPRESSIONS_VERSION = 2

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.api import Project
-    from tests.postgres import PostgresServer
 
 DOCS = (Path(__file__).parent.parent / "docs/python-api.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", DOCS, re.DOTALL | re.MULTILINE)
@@ -375,11 +374,11 @@ def test_names_can_be_completed_before_they_are_imported() -> None:
 
 
 @pytest.mark.slow
-def test_the_loop_runs_on_a_cluster(postgres: PostgresServer) -> None:
+def test_the_loop_runs_on_a_cluster() -> None:
     """Twenty lines of the docs run on two processes, and come to the same as one process does."""
     body = EXAMPLES[1][EXAMPLES[1].index("    project =") : EXAMPLES[1].index("\n\n\nif __name__")]
     assert len(body.splitlines()) <= 20
-    done = run_script(EXAMPLES[1], LEDGER_URL=postgres.url(postgres.create_database()))
+    done = run_script(EXAMPLES[1])
     assert done.stderr == ""
     assert done.stdout.startswith("pulse 4 0\npulse ")
     assert "\n# pulse\n" in done.stdout

@@ -20,8 +20,6 @@ _SCHEDULER = re.compile(
     r"(?P<scheme>tcp|tls)://(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s/@:\[\]]+)):(?P<port>\d{1,5})"
 )
 _MOST_PORTS = 65_535
-LEDGER = "RUNNER_LEDGER"
-"""The workers' environment variable with the ledger's URL, which may hold a password."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
 """Planning of a campaign on a cluster: scatter its audience, plan partitions, add up.
 
 Decisions and counts are made by the same code as in a plan of one process; launches are shared within a
-partition only. All rows of a phone are in one partition, so its last consent is known there. Only the
-partition's people are looked up in the ledger.
+partition only. All rows of a phone are in one partition, so its last consent is known there.
 
 Workers write the launches to files in the run's folder, one for each partition, and the process that sends
 reads them one after the other.
@@ -21,7 +20,6 @@ from typing import TYPE_CHECKING
 
 from runner.audience.audience import AudienceTally, Recipient
 from runner.audience.consent import ConsentChanges
-from runner.audience.renumbering import list_forms
 from runner.audience.rows import leave_out_blank
 from runner.campaign.model import InlineRecipient
 from runner.cluster.audience_scatter import read_rows, scatter_audience
@@ -69,11 +67,6 @@ class PartitionAudience:
         self._rows = rows
         self.duplicates = 0
 
-    def list_phones(self) -> list[str]:
-        """Return the phones of all rows, with other forms of theirs, each once, in no order."""
-        phones = {phone for _, (_, phone, *_) in self._rows}
-        return [form for phone in phones for form in list_forms(phone)]
-
     def iterate_people(self, last_day: date | None, problems: Problems) -> Iterator[Recipient]:
         """Yield the people; note people whose last row has another consent.
 
@@ -116,13 +109,12 @@ def plan_partition(
         return [row for file in files for row in read_rows(folder, file, partition, job.partitions)]
 
     audience = PartitionAudience(job.campaign, read(recipients))
-    known, context = job.look_up(audience.list_phones())
     planned = [_read_texted(before, files[partition]) for before, files in job.before]
-    going = AudiencePass(job.campaign, whole.compiled, job.options, replace(context, planned=planned))
+    going = AudiencePass(job.campaign, whole.compiled, job.options, replace(job.context, planned=planned))
     problems = Problems()
     reporter = RowReporter(job.campaign, problems, Problems())
     barred = frozenset(phone for _, (_, phone, *_) in read(excluded))
-    decider = going.make_assigner(barred, known, None if job.lookup is None else job.lookup.key)
+    decider = going.make_assigner(barred, job.known, job.key)
     assigned = going.iterate(audience.iterate_people(going.last_day, problems), decider, reporter, None)
     groups: dict[_Alike, tuple[Payload, list[str]]] = {}
     sizes = [LaunchSizes() for _ in going.compiled]

@@ -1,8 +1,4 @@
-"""Connections to Dask clusters, and checks that workers have this program's version, secrets and folder.
-
-Secrets are never sent: each worker digests its own with a key that it reads from the shared folder, so that
-the scheduler learns nothing.
-"""
+"""Connections to Dask clusters, and checks that workers have this program's version, key and folder."""
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ import secrets
 import signal
 import warnings
 from contextlib import contextmanager, suppress
-from hashlib import blake2b
 from multiprocessing import active_children, resource_tracker
 from typing import TYPE_CHECKING, Any
 
@@ -21,17 +16,18 @@ from distributed import Client, LocalCluster
 from distributed.security import Security
 from distributed.versions import VersionMismatchWarning
 
-from runner.cluster.address import LEDGER, pack_call
+from runner.cluster.address import pack_call
 from runner.cluster.dask_engine import PATIENCE_S, Cluster
-from runner.cluster.plan_job import open_worker_ledger
+from runner.cluster.plan_job import open_key
 from runner.errors import ConfigurationError, RunnerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from multiprocessing.process import BaseProcess
 
     from runner.cluster.address import Address
     from runner.cluster.folder import SharedFolder
+    from runner.ledger.fingerprint import TargetKey
 
 
 _CLOSE_S = 10.0
@@ -180,51 +176,27 @@ def _close(local: LocalCluster, others: set[BaseProcess]) -> None:
                 child.kill()
 
 
-_KEY_FILE = "workers.key"
-_KEY_BYTES = 32
-Digests = dict[str, str | None]
-"""Digests of the values of variables, by name; None for one that is not set."""
-
-
-def check_workers(
-    cluster: Cluster, folder: SharedFolder, names: Sequence[str], environment: Mapping[str, str]
-) -> None:
+def check_workers(cluster: Cluster, folder: SharedFolder, key: TargetKey, key_variable: str) -> None:
     """Have only workers make calls that are like this process, and put the others aside.
 
-    Their variables `names` must have the values in `environment`, and be missing where they are missing
-    there; the ledger, if it is named, must be within reach. Workers that come later are judged, too.
+    They must reach the folder, and `key_variable` must make the target's key there, unless that is public.
+    Workers that come later are judged, too.
     """
-    key = secrets.token_bytes(_KEY_BYTES)
-    folder.write(_KEY_FILE, key)
-    own: Digests = {name: _digest(key, environment.get(name)) for name in names}
-    cluster.admit_workers(pack_call(judge_worker, (folder, own)))
+    cluster.admit_workers(pack_call(judge_worker, (folder, key.target, key.name, key_variable)))
 
 
-def judge_worker(worker: str, folder: SharedFolder, own: Digests) -> RunnerError | None:
+def judge_worker(
+    worker: str, folder: SharedFolder, target: str, key_name: str, key_variable: str
+) -> RunnerError | None:
     """Return the reason for which this process, a worker of that address, is unfit; None if it is fit."""
     try:
-        try:
-            key = folder.read(_KEY_FILE)
-        except FileNotFoundError:
-            return ConfigurationError(
-                f"the worker {worker} does not see what is put into {folder.path}",
-                hint="name a folder that all workers reach, with --scratch or RUNNER_SCRATCH",
-            )
-        for name, digest in own.items():
-            found = _digest(key, os.environ.get(name))
-            if found != digest:
-                state = f"no {name}" if found is None else f"another {name} than this process"
-                remedy = f"with the {name} of this process" if digest is not None else f"without {name}"
-                return ConfigurationError(f"the worker {worker} has {state}", hint=f"start it {remedy}")
         folder.write(f"worker-{secrets.token_hex(4)}", b"")
-        if own.get(LEDGER) is not None:
-            with open_worker_ledger() as ledger:
-                ledger.is_ready()
+        open_key(target, key_name, key_variable)
+    except FileNotFoundError:
+        return ConfigurationError(
+            f"the worker {worker} does not see the folder {folder.path}",
+            hint="name a folder that all workers reach, with --scratch or RUNNER_SCRATCH",
+        )
     except RunnerError as error:
         return type(error)(f"the worker {worker} fails: {error.message}", hint=error.hint)
     return None
-
-
-def _digest(key: bytes, value: str | None) -> str | None:
-    # An empty variable counts as missing, as everywhere.
-    return blake2b(value.encode(errors="surrogateescape"), key=key).hexdigest() if value else None

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.ledger.fingerprint import launch_key
+from runner.ledger.model import Intent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey
-    from runner.ledger.locks.campaign_lock import RunLock
+    from runner.ledger.locks.campaign_lock import CampaignLock
+    from runner.plan.model import PlannedLaunch
     from runner.service.client import ServiceClient
 
 
@@ -26,13 +29,20 @@ class CampaignRef:
     campaign: str
     key: TargetKey
 
-    def fingerprint(self, phone: str) -> str:
-        """Return the fingerprint of a recipient of the campaign; the phone is E.164."""
-        return self.key.fingerprint(phone)
-
-    def name_launch(self, message: str, payload_digest: str, fingerprints: Iterable[str]) -> str:
-        """Return the key of a launch of the campaign."""
-        return launch_key(self.campaign, message, payload_digest, fingerprints)
+    def make_intent(self, launch: PlannedLaunch, run: str | None = None) -> Intent:
+        """Return the intent of a planned launch, sent by `run`."""
+        fingerprints = sorted(map(self.key.fingerprint, launch.phones))
+        message, payload = launch.message, launch.payload
+        return Intent(
+            message=message.id,
+            key=launch_key(self.campaign, message.id, payload.digest, fingerprints),
+            tag=message.tag,
+            payload_digest=payload.digest,
+            definition=json.dumps(payload.definition, ensure_ascii=False),
+            recipients=tuple(fingerprints),
+            arm=launch.arm,
+            run=run,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +55,5 @@ class ListedCampaign(CampaignRef):
 
     client: ServiceClient
     now: Callable[[], str]
-    lock: RunLock
+    lock: CampaignLock
     is_embedded: bool = False

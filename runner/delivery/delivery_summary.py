@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -26,46 +27,21 @@ _IGNORED = (OPTED_OUT, PAUSED, TRIED_AGAIN)
 
 
 @dataclass(slots=True)
-class SendingReport:
-    """The outcome of sending, beside the ledger's: numbers of planned recipients who got no launch, and why.
-
-    Attributes:
-        deferred: of launches whose hours were over before their turn: a later run sends them.
-        opted_out: had opted out, or may have, since the plan was made.
-        capped: had reached the frequency cap since.
-        open_session: had got a survey from another campaign since.
-        waiting: left for the next run, as an earlier message to them may not have gone out.
-        final_reply: the answer that ended the run, which every further send would get too.
-        pause: a person's decision to pause the campaign, which ended its part of the run.
-    """
-
-    deferred: int = 0
-    opted_out: int = 0
-    capped: int = 0
-    open_session: int = 0
-    waiting: int = 0
-    final_reply: SendReply | None = None
-    pause: Pause | None = None
-
-    @property
-    def left_out(self) -> dict[str, int]:
-        """The numbers, by reason."""
-        return {name: getattr(self, name) for name in _LEFT_OUT}
-
-
-_LEFT_OUT = ("deferred", "opted_out", "capped", "open_session", "waiting")
-
-
-@dataclass(slots=True)
-class DeliverySummary(SendingReport):
+class DeliverySummary:
     """The outcome of a run for one campaign.
 
     Attributes:
+        left: the planned recipients who got no launch, by reason (`runner.reasons.LEFT`).
+        final_reply: the answer that ended the run, which every further send would get too.
+        pause: a person's decision to pause the campaign, which ended its part of the run.
         tally: the run's launches, grouped by outcome.
         launches: the run's launches one by one; none if there are too many to be listed.
         is_listed: whether `launches` has all of them.
     """
 
+    left: Counter[str] = field(default_factory=Counter)
+    final_reply: SendReply | None = None
+    pause: Pause | None = None
     tally: list[TallyRow] = field(default_factory=list)
     launches: list[RunLaunch] = field(default_factory=list)
     is_listed: bool = True
@@ -79,11 +55,11 @@ class DeliverySummary(SendingReport):
         self, ledger: Ledger, campaign_id: int, run: str | None, most: int | None = None
     ) -> None:
         """Update the tally, and read the launches one by one; none if there are more than `most`."""
-        with ledger.reading() as connection:
-            self.tally = tally_run(connection, campaign_id, run, ignored=_IGNORED)
-            self.is_listed = most is None or sum(row.launches for row in self.tally) <= most
-            found = iterate_run(connection, campaign_id, run, ignored=_IGNORED) if self.is_listed else ()
-            self.launches = list(found)
+        self.refresh(ledger, campaign_id, run)
+        self.is_listed = most is None or sum(row.launches for row in self.tally) <= most
+        if self.is_listed:
+            with ledger.reading() as connection:
+                self.launches = list(iterate_run(connection, campaign_id, run, ignored=_IGNORED))
 
     def count(self, outcome: LaunchState) -> int:
         """Return the number of launches with an outcome."""
@@ -98,16 +74,6 @@ class DeliverySummary(SendingReport):
     def recipients_sent(self) -> int:
         """The recipients of the launches that the service accepted."""
         return sum(row.recipients for row in self.tally if row.state == "sent")
-
-    @property
-    def has_outcomes_in_time(self) -> bool:
-        """True if there are launches with an outcome that were not too late."""
-        return any(row.detail != TOO_LATE for row in self.tally)
-
-    @property
-    def failure_details(self) -> set[str | None]:
-        """The reasons why launches were not sent."""
-        return {row.detail for row in self.tally if row.state != "sent"}
 
     @property
     def recipients_too_late(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runner.delivery.comparison import is_tagged
 from runner.ledger.model import format_moment, parse_moment
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from runner.delivery.campaign_ref import ListedCampaign
-    from runner.ledger.record.unsettled import KnownLaunch
     from runner.service.model import StatRecord
 
 
@@ -54,47 +53,40 @@ class LaunchListing:
         return self.gap
 
 
+NO_LAUNCHES = LaunchListing(())
+
+
 class ListReader:
     """Reader of full lists of launches, which it compares with the ledger."""
 
     def __init__(self, campaign: ListedCampaign) -> None:
         self._campaign = campaign
 
-    def read(self, tags: Iterable[str], moment: str) -> LaunchListing:
-        """Return all launches under some tags, each also asked for in lower case, as a service may know it.
+    def read(
+        self, tags: Iterable[str] | None, moment: str, before: LaunchListing = NO_LAUNCHES
+    ) -> LaunchListing:
+        """Return all launches under some tags (None for all, or none), and those of the list `before`.
 
-        `moment` is the earliest time at which the launch may have been sent (UTC, ISO 8601).
+        Each tag is also asked for in lower case, as a service may know it. The list has to show what is known
+        to have been sent under these tags around the earliest `moment` in question (UTC, ISO 8601).
         """
-        asked = sorted({form for tag in tags for form in (tag, tag.casefold())})
+        asked = None if tags is None else sorted({form for tag in tags for form in (tag, tag.casefold())})
         since = datetime.fromisoformat(moment) - _ABOUT
         known = self._list_known(asked, since)
-        found: dict[str, StatRecord] = {}
-        uncounted = None
-        for tag in asked:
+        found = {normalize_guid(stat.project_launch_guid): stat for stat in before.launches}
+        uncounted = before.uncounted
+        for tag in [None] if asked is None else asked:
+            if tag is None and self._campaign.client.count_launches(None) == len(found):
+                continue
             listed = list_launches(self._campaign.client, tag)
-            theirs = (stat for stat in listed.launches if is_tagged(stat, tag))
-            found |= {normalize_guid(stat.project_launch_guid): stat for stat in theirs}
-            if not listed.is_counted:
-                uncounted = f"the tag {tag!r}"
-        return LaunchListing(tuple(found.values()), self._find_gap(known, found.keys(), since), uncounted)
-
-    def widen(self, listing: LaunchListing, moment: str) -> LaunchListing:
-        """Return a list with the launches under all other tags, and under none.
-
-        It has to show what is known to have been sent around that time under any tag.
-        """
-        since = datetime.fromisoformat(moment) - _ABOUT
-        known = self._list_known(None, since)
-        found = {normalize_guid(stat.project_launch_guid): stat for stat in listing.launches}
-        uncounted = listing.uncounted
-        if self._campaign.client.count_launches(None) != len(found):
-            listed = list_launches(self._campaign.client, None)
+            theirs = (stat for stat in listed.launches if tag is None or is_tagged(stat, tag))
             # Those that are found under a tag have it, even if they are listed without.
-            found = {normalize_guid(stat.project_launch_guid): stat for stat in listed.launches} | found
-            uncounted = uncounted if listed.is_counted else "all tags"
+            found = {normalize_guid(stat.project_launch_guid): stat for stat in theirs} | found
+            if not listed.is_counted:
+                uncounted = "all tags" if tag is None else f"the tag {tag!r}"
         return LaunchListing(tuple(found.values()), self._find_gap(known, found.keys(), since), uncounted)
 
-    def _list_known(self, tags: Collection[str] | None, since: datetime) -> list[KnownLaunch]:
+    def _list_known(self, tags: Collection[str] | None, since: datetime) -> list[Any]:
         """Return what a list that is read after this has to show."""
         if self._campaign.is_embedded:
             # If only the embedded sandbox's database was removed, the lists may lack some for good.
@@ -102,7 +94,7 @@ class ListReader:
         with self._campaign.ledger.reading() as connection:
             return list_known(connection, self._campaign.target, tags, format_moment(since))
 
-    def _find_gap(self, known: Iterable[KnownLaunch], listed: Collection[str], since: datetime) -> str | None:
+    def _find_gap(self, known: Iterable[Any], listed: Collection[str], since: datetime) -> str | None:
         recent = format_moment(since)
         missing = [one for one in known if normalize_guid(one.project_launch_guid) not in listed]
         # The latest before that time: a service may have forgotten it, and then says so.
@@ -112,5 +104,5 @@ class ListReader:
         count = f"{len(missing):,} launches" if len(missing) > 1 else "a launch"
         return f"the service does not list {count} that it is known to have accepted"
 
-    def _knows(self, launch: KnownLaunch) -> bool:
+    def _knows(self, launch: Any) -> bool:
         return self._campaign.client.read_stat(launch.project_launch_guid) is not None

@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from runner.delivery.delivery_summary import TOO_LATE, TRIED_AGAIN
-from runner.ledger.record.deliveries import find_recorded, note_tried_again
-from runner.ledger.record.unsettled import OPEN
+from runner.ledger.bulk import divide
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from runner.delivery.campaign_ref import CampaignRef
-    from runner.ledger.model import Intent, LaunchState
+    from runner.ledger.model import Intent
     from runner.plan.model import PlannedLaunch
     from runner.service.model import SendReply
 
 
 _LETS_ON = ("sent", "rejected")
+_TOGETHER, _MOST_PEOPLE = 64, 500
+"""The most launches, and people, that are looked at together before they leave."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,6 +47,18 @@ class InFlightLaunch:
     intent: Intent
     launch: PlannedLaunch
     people: CheckedPeople
+
+
+def iterate_in_flight(
+    entered: Sequence[tuple[int, Intent, PlannedLaunch]], asked_at: float
+) -> Iterator[InFlightLaunch]:
+    """Yield launches that were recorded together, with the people that each is looked at with."""
+    for portion in divide(entered, _TOGETHER):
+        phones = [phone for _, _, launch in portion for phone in launch.phones]
+        # Many people are looked at launch by launch, so that no sender waits long for its answer.
+        people = CheckedPeople(phones, asked_at) if len(phones) <= _MOST_PEOPLE else None
+        for one in portion:
+            yield InFlightLaunch(*one, people or CheckedPeople(one[2].phones, asked_at))
 
 
 class MessageOrder:
@@ -77,9 +87,14 @@ class MessageOrder:
         """Record that a launch is in flight."""
         self._away.update(launch.phones)
 
-    def turn_back(self, phones: Iterable[str], held: Iterable[str]) -> None:
-        """Record that people do not leave after all; those `held` may get the message later."""
-        self._away.difference_update(phones)
+    def turn_back(
+        self, due: Iterable[PlannedLaunch], leaving: Iterable[PlannedLaunch], held: Iterable[str]
+    ) -> None:
+        """Record that of the launches due only some leave; people `held` may get their message later."""
+        for launch in due:
+            self._away.difference_update(launch.phones)
+        for launch in leaving:
+            self.depart(launch)
         self._held.update(held)
 
     def arrive(self, launch: PlannedLaunch, reply: SendReply, *, comes_again: bool) -> None:
@@ -87,51 +102,3 @@ class MessageOrder:
         self._away.difference_update(launch.phones)
         if reply.outcome not in _LETS_ON and not comes_again:
             self._held.update(launch.phones)
-
-
-_PORTION = 500
-"""Launches looked up at once; a launch has 1,000 recipients at most as a rule."""
-
-
-@dataclass(slots=True)
-class OnRecord:
-    """A filter that removes recipients on record from launches that are sent again.
-
-    What the service has refused this `run` is not retried.
-    """
-
-    campaign: CampaignRef
-    run: str | None
-    order: MessageOrder
-
-    def leave_out(self, launches: Iterable[PlannedLaunch]) -> Iterator[PlannedLaunch]:
-        """Yield launches, without recipients on record as sent, or as perhaps sent."""
-        waiting = iter(launches)
-        while portion := list(islice(waiting, _PORTION)):
-            recorded = self._find(portion)
-            for launch in portion:
-                known = recorded[launch.message.id]
-                states = [known.get(self.campaign.fingerprint(phone)) for phone in launch.phones]
-                kept = tuple([p for p, state in zip(launch.phones, states, strict=True) if state is None])
-                unclear = [p for p, state in zip(launch.phones, states, strict=True) if state in OPEN]
-                self.order.hold(unclear)
-                if len(kept) == len(launch.phones):
-                    yield launch
-                elif kept:
-                    yield replace(launch, phones=kept)
-
-    def _find(self, portion: list[PlannedLaunch]) -> dict[str, dict[str, LaunchState]]:
-        wanted: dict[str, list[str]] = {}
-        for launch in portion:
-            wanted.setdefault(launch.message.id, []).extend(map(self.campaign.fingerprint, launch.phones))
-        with self.campaign.ledger.reading() as connection:
-            found = {
-                message: find_recorded(
-                    connection, self.campaign.campaign_id, message, names, run=self.run, too_late=TOO_LATE
-                )
-                for message, names in wanted.items()
-            }
-        if freed := set[int]().union(*(people.freed for people in found.values())):
-            with self.campaign.ledger.writing() as connection:
-                note_tried_again(connection, freed, TRIED_AGAIN)
-        return {message: people.states for message, people in found.items()}

@@ -3,7 +3,7 @@
 One thread writes the ledger; a bounded pool sends. Each turn of the loop commits the outcomes that came back
 and the next launches' intents in one transaction, so that they share an fsync. No request leaves before its
 own intent is durable.
-If a recipient opts out while a launch waits (see `intent_log`), it is recorded as not sent and comes
+If a recipient opts out while a launch waits (see `eligibility`), it is recorded as not sent and comes
 back to the check, which sends the rest as a new launch: what leaves is always exactly an intent.
 Only requests that have certainly not left this machine are tried again.
 """
@@ -22,13 +22,19 @@ from itertools import chain, islice
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
 
-from runner.delivery.delivery_summary import OPTED_OUT, PAUSED, TOO_LATE, SendingReport
-from runner.delivery.intent_log import Guids, IntentLog
-from runner.delivery.order import InFlightLaunch, MessageOrder
+from runner.delivery.delivery_summary import OPTED_OUT, PAUSED, TOO_LATE, DeliverySummary
+from runner.delivery.eligibility import Admission
+from runner.delivery.order import InFlightLaunch, MessageOrder, iterate_in_flight
 from runner.delivery.pace import Breaker, Margin
 from runner.errors import RunnerError
-from runner.ledger.locks.campaign_lock import RunLock
+from runner.ledger.locks.campaign_lock import CampaignLock
+from runner.ledger.model import Outcome, format_moment
+from runner.ledger.record.deliveries import record_outcomes
+from runner.ledger.record.entry import add_intents
+from runner.ledger.record.unsettled import list_claimed
+from runner.ledger.results.runs import enter_runs
 from runner.service.model import SendReply
+from runner.source.normalize import normalize_guid
 from runner.telemetry import measure, measure_request
 
 if TYPE_CHECKING:
@@ -36,9 +42,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.delivery.campaign_ref import CampaignRef
-    from runner.delivery.intent_log import EligibilityCheck
+    from runner.delivery.eligibility import EligibilityCheck
     from runner.delivery.pace import Pace
-    from runner.ledger.model import LaunchState, Run
+    from runner.ledger.model import Intent, LaunchState, Run
     from runner.plan.model import PlannedLaunch
 
 
@@ -63,14 +69,12 @@ class RetryPolicy:
     Attributes:
         tries: the most requests for one launch.
         base_s: the longest wait after the first failure, in seconds; it doubles with every further one.
-        cap_s: the longest wait of all, in seconds.
-        total_s: the longest time from the first try to the last, in seconds.
+        pause_s: the longest pause that the service may ask for, in seconds; a longer one ends the run.
     """
 
     tries: int = 5
     base_s: float = 0.5
-    cap_s: float = 30.0
-    total_s: float = 300.0
+    pause_s: float = 300.0
 
     def backoff(self, failures: int, chance: float) -> float:
         """Return the seconds to wait after at least one failure: exponential backoff with full jitter.
@@ -78,8 +82,7 @@ class RetryPolicy:
         `chance` is uniform, from 0 to 1. Source: M. Brooker, "Exponential Backoff And Jitter", AWS
         Architecture Blog, 2015.
         """
-        doublings = min(failures - 1, 64)  # beyond any cap, and within what a float can hold
-        return chance * min(self.cap_s, self.base_s * 2.0**doublings)
+        return chance * self.base_s * 2.0 ** (failures - 1)
 
 
 DEFAULT_POLICY = RetryPolicy()
@@ -115,7 +118,6 @@ class Retrier:
             WithheldError: from the check; the launch has not been accepted either.
         """
         reply: SendReply | None = None
-        latest = self.pace.now() + self.policy.total_s
         for failures in range(1, self.policy.tries + 1):
             self.pace.wait(self.is_over)
             if self.is_over():
@@ -129,27 +131,18 @@ class Retrier:
                 return self._make_pause(reply)
             if not reply.may_retry or failures == self.policy.tries:
                 break
-            if not self._wait_for_next(failures, latest):
-                break
+            self.pace.rest(self.policy.backoff(failures, self.random()), self.is_over)
         return reply
 
     def _make_pause(self, reply: SendReply) -> SendReply:
         """Pause all threads for as long as the service asks; the launch's outcome stays unknown."""
         asked = reply.retry_after_s or 0.0
-        if asked > self.policy.total_s:
+        if asked > self.policy.pause_s:
             detail = f"{reply.detail}; it asks to be left alone for {asked:,.0f} s"
             return replace(reply, detail=detail, is_final_for_run=True)
         # The jitter spreads the requests of several runs.
         self.pace.pause(asked + self.policy.backoff(_PAUSE, self.random()))
         return reply
-
-    def _wait_for_next(self, failures: int, latest: float) -> bool:
-        """Wait before the next try; return False, at once, if it would come too late."""
-        backoff = self.policy.backoff(failures, self.random())
-        if self.pace.now() + backoff > latest:
-            return False
-        self.pace.rest(backoff, self.is_over)
-        return True
 
 
 FRESH_S = 1.0
@@ -158,6 +151,7 @@ FRESH_S = 1.0
 An opt-out or pause committed within them before a request leaves, or while it connects, may be too late.
 """
 ENDED = "the run ended before its turn"
+REPEATED_GUID = "the service named an earlier launch"
 _AHEAD = 2
 """Launches that may have an intent, for each that may be in flight: itself, and one to take next."""
 _GATHER_S = 0.02
@@ -235,7 +229,8 @@ class Delivery:
         provenance: the run that launches are recorded with.
         settle_margin: time before the end of the hours at which the last launches leave; None to derive it
             from the service's response times.
-        unclear: launches of unknown outcome, which can be sent again if they turn out not to have been sent.
+        unclear: launches of unknown outcome, by the ledger's number; those that turn out not to have been
+            sent can be sent again.
     """
 
     campaign: CampaignRef
@@ -245,18 +240,18 @@ class Delivery:
     concurrency: int
     now: Callable[[], datetime]
     observe: ObserveOutcome = lambda *_: None
-    lock: RunLock = field(default_factory=RunLock)
-    report: SendingReport = field(default_factory=SendingReport)
+    lock: CampaignLock = field(default_factory=CampaignLock)
+    report: DeliverySummary = field(default_factory=DeliverySummary)
     eligibility: EligibilityCheck | None = None
     policy: RetryPolicy = DEFAULT_POLICY
     random: Callable[[], float] = random.random
     breaker: Breaker | None = None
     provenance: Run | None = None
     settle_margin: timedelta | None = None
-    order: MessageOrder = field(default_factory=MessageOrder)
-    unclear: list[PlannedLaunch] = field(default_factory=list, init=False)
-    _intents: IntentLog = field(init=False)
-    _guids: Guids = field(default_factory=Guids, init=False)
+    unclear: dict[int, PlannedLaunch] = field(default_factory=dict, init=False)
+    _guids: set[str] = field(default_factory=set, init=False)
+    _is_run_entered: bool = field(default=False, init=False)
+    _order: MessageOrder = field(default_factory=MessageOrder, init=False)
     _margin: Margin = field(init=False)
     _labels: dict[str, str] = field(init=False)
     _breaker: Breaker = field(init=False)
@@ -273,7 +268,6 @@ class Delivery:
         """Make the parts."""
         ref = self.campaign
         self._labels = {"campaign": ref.campaign, "target": ref.target}
-        self._intents = IntentLog(ref, self.lock, self.eligibility, self.provenance)
         self._margin = Margin(self.settle_margin)
         self._breaker = self.breaker or Breaker.for_concurrency(self.concurrency)
         self._pool = SenderPool(self.concurrency, self._send_launch)
@@ -291,7 +285,8 @@ class Delivery:
 
         Launches are taken as threads become free.
         """
-        self._guids = Guids.read(self.campaign.ledger, self.campaign.target)
+        with self.campaign.ledger.reading() as connection:
+            self._guids = list_claimed(connection, self.campaign.target, explained_only=False)
         with self._pool:
             try:
                 self._loop(launches)
@@ -321,17 +316,17 @@ class Delivery:
         recipients who wait for an earlier message: nothing is recorded, and a later run sends them.
         """
         for launch in chain(_take(self._again), _take(self._next), launches):
-            if not self.order.is_free(launch):
+            if not self._order.is_free(launch):
                 self._next.append(launch)
                 return
             if self._is_late(launch):
-                self.report.deferred += len(launch.phones)
-                self.order.hold(launch.phones)
+                self.report.left["deferred"] += len(launch.phones)
+                self._order.hold(launch.phones)
                 continue
-            left = self.order.leave_out_held(launch)
-            self.report.waiting += len(launch.phones) - (len(left.phones) if left else 0)
+            left = self._order.leave_out_held(launch)
+            self.report.left["waiting"] += len(launch.phones) - (len(left.phones) if left else 0)
             if left is not None:
-                self.order.depart(left)
+                self._order.depart(left)
                 yield left
 
     def _is_late(self, launch: PlannedLaunch) -> bool:
@@ -348,18 +343,47 @@ class Delivery:
         recorded, self._unrecorded = self._unrecorded, []
         if not recorded and not due:
             return []
+        asked_at = self.pace.now()
         try:
-            departing, admission = self._intents.commit(recorded, due, self.now(), self.pace.now())
+            entered, admission = self._record(recorded, due)
         except RunnerError:
             self._unrecorded = recorded
             raise
         self._unobserved += recorded
         self.report.pause = self.report.pause or admission.pause
-        self.report.opted_out += admission.opted_out
-        self.report.capped += admission.capped
-        self.report.open_session += len(admission.open_session)
-        self.order.turn_back(admission.find_left_out(due), admission.open_session)
-        return departing
+        self.report.left.update(
+            opted_out=admission.opted_out, capped=admission.capped, open_session=len(admission.open_session)
+        )
+        if admission.launches != due:
+            self._order.turn_back(due, admission.launches, admission.open_session)
+        return list(iterate_in_flight(entered, asked_at))
+
+    def _record(
+        self, recorded: list[tuple[InFlightLaunch, SendReply]], due: list[PlannedLaunch]
+    ) -> tuple[list[tuple[int, Intent, PlannedLaunch]], Admission]:
+        """Record outcomes, and the intents of launches that may be sent, in one transaction."""
+        ref, now = self.campaign, self.now()
+        at, admission, ids = format_moment(now), Admission(list(due)), list[int]()
+        run = None if self.provenance is None else self.provenance.id
+        with ref.ledger.writing() as connection:
+            record_outcomes(
+                connection,
+                [
+                    Outcome(sent.launch_id, reply.outcome, at, reply.project_launch_guid, reply.detail)
+                    for sent, reply in recorded
+                ],
+            )
+            if due:
+                self.lock.require_held(connection)
+                admission = self.eligibility.admit(connection, due, now) if self.eligibility else admission
+            intents = [ref.make_intent(launch, run) for launch in admission.launches]
+            if intents:
+                if self.provenance is not None and not self._is_run_entered:
+                    enter_runs(connection, [self.provenance])
+                ids = add_intents(connection, ref.campaign_id, intents, at)
+        # Only once it is durable.
+        self._is_run_entered = self._is_run_entered or bool(intents)
+        return list(zip(ids, intents, admission.launches, strict=True)), admission
 
     def _conclude_recorded(self) -> None:
         # After the next launches have gone: an observer that fails must leave no unsent intent behind.
@@ -370,7 +394,7 @@ class Delivery:
 
     def _conclude(self, in_flight: InFlightLaunch, reply: SendReply) -> None:
         if reply.outcome == "unknown":
-            self.unclear.append(in_flight.launch)
+            self.unclear[in_flight.launch_id] = in_flight.launch
         launch = in_flight.launch
         labels = {**self._labels, "message": launch.message.id, "arm": launch.arm, "outcome": reply.outcome}
         measure("sms_campaign.launch.outcomes", 1, **labels)
@@ -391,12 +415,9 @@ class Delivery:
         except Exception as error:  # noqa: BLE001  whatever went wrong, the request may have left
             reply = SendReply("unknown", detail=f"an error of this program: {type(error).__name__}")
         if reply is None:
-            return self._end_unsent()
+            return SendReply("not_sent", detail=ENDED if self.report.pause is None else PAUSED)
         self._note_end(number, reply)
         return reply
-
-    def _end_unsent(self) -> SendReply:
-        return SendReply("not_sent", detail=ENDED if self.report.pause is None else PAUSED)
 
     def _fail(self, error: RunnerError) -> SendReply:
         # The lock or the ledger is lost: nothing more leaves; earlier tries have not been accepted.
@@ -451,11 +472,21 @@ class Delivery:
     def _collect(self) -> None:
         taken = self._pool.take_back()
         for in_flight, answer in taken:
-            reply = self._guids.judge(answer)
+            reply = self._judge(answer)
             comes_again = reply.detail == OPTED_OUT
-            self.order.arrive(in_flight.launch, reply, comes_again=comes_again)
+            self._order.arrive(in_flight.launch, reply, comes_again=comes_again)
             self._again += [in_flight.launch] if comes_again else []
             self._unrecorded.append((in_flight, reply))
+
+    def _judge(self, reply: SendReply) -> SendReply:
+        """Return a reply; as of unknown outcome if its guid is an earlier launch's, of any run."""
+        if reply.project_launch_guid is None:
+            return reply
+        guid = normalize_guid(reply.project_launch_guid)
+        if guid in self._guids:
+            return SendReply("unknown", detail=REPEATED_GUID, status=reply.status)
+        self._guids.add(guid)
+        return reply
 
     def _collect_all(self) -> None:
         while self._pool.count:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Column, Connection, Delete, Insert, Row, Select, Update
 
-    from runner.ledger.fingerprint import TargetKey
 
 _Item = TypeVar("_Item")
 _BY_NAME = ("named", "pyformat")
@@ -44,16 +43,10 @@ def divide(items: Iterable[_Item], size: int = 1000) -> Iterator[list[_Item]]:
 
 
 def iterate_rows(
-    connection: Connection, query: Select[Any], by: Column[Any], values: Collection[Any] | None
+    connection: Connection, query: Select[Any], by: Column[Any], values: Collection[Any]
 ) -> Iterator[Row[Any]]:
-    """Yield the rows of a query; unless `values` is None, those with one of them in the column `by`.
-
-    The rows of values come in no order.
-    """
-    is_server = connection.dialect.name == _SERVER
-    if values is None:
-        yield from connection.execute(query)
-    elif is_server:
+    """Yield the rows of a query with one of some values in the column `by`, in no order."""
+    if connection.dialect.name == _SERVER:
         each = _look_up_each(query, by)
         # In order, neighbours of an index are read one after the other.
         for group in divide(sorted(set(values)), _LOOKED_UP):
@@ -64,22 +57,6 @@ def iterate_rows(
     else:
         for group in divide(dict.fromkeys(values)):
             yield from connection.execute(query.where(by.in_(group)))
-
-
-def iterate_people(
-    connection: Connection,
-    query: Select[Any],
-    person: Column[Any],
-    key: TargetKey,
-    phones: Iterable[str] | None,
-) -> Iterable[Row[Any]]:
-    """Return the rows of a query about some people, or about all for None, by fingerprint: the first column.
-
-    `person` is the column of the fingerprints; `phones` are E.164.
-    """
-    if phones is None:
-        return connection.execute(query.order_by(person).execution_options(yield_per=1000))
-    return sorted(iterate_rows(connection, query, person, list(map(key.fingerprint, phones))))
 
 
 def _look_up_each(query: Select[Any], by: Column[Any]) -> Select[Any]:

@@ -89,7 +89,7 @@ class ReservedLaunch(LaunchEntry, frozen=True):
 class Reservation:
     """A group of launches that were reserved together, with their runs.
 
-    `id` is random; a ledger with that id has all launches of the group that can have been sent.
+    `id` is a digest of its text; a ledger that has absorbed it has all its launches that can have been sent.
     """
 
     id: str
@@ -118,14 +118,20 @@ class LaunchRecord(LaunchEntry, frozen=True):
     sent_at: str
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedLaunch:
-    """An accepted launch, for reconciling; `is_open`: a session may be open, as last read."""
+class AcceptedLaunch(NamedTuple):
+    """An accepted launch, for reconciling.
+
+    `is_open`: a session may be open, as last read. `held` and `forgotten` count results: in the ledger, and
+    known and not kept.
+    """
 
     launch_id: int
     project_launch_guid: str
+    tag: str
     recipients: int
     is_open: bool
+    held: int
+    forgotten: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,14 +229,6 @@ class RecordedDeliveries:
         return {
             name: (len(self.sent.get(name, ())), len(self.unresolved.get(name, ()))) for name in self.messages
         }
-
-
-class CampaignRow(NamedTuple):
-    """A campaign's row in the ledger; `has_launches` counts those that were recorded here, or in files."""
-
-    id: int
-    name: str
-    has_launches: bool
 
 
 @dataclass(frozen=True, slots=True)

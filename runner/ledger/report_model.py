@@ -17,30 +17,34 @@ Problem = Literal["more_counted", "unreadable_results", "uncounted", "unlisted",
 """The kinds of differences in the service's data about a launch's answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchDifference:
-    """A launch of which the service counts more results than it lists, or does not say one or the other.
+class ListedDifference(Part, frozen=True):
+    """A launch about whose answers the service contradicts itself, or says nothing.
 
     Attributes:
-        launch_id: the ledger's number of the launch.
-        project_launch_guid: the service's guid of the launch.
-        problem: `more_counted`; `unreadable_results`, some listed results are invalid; `uncounted`,
-            without a count; `unlisted`, not listed; `unreadable`, the launch's data is invalid.
-        counted: results by the service's count; None if it gives none.
-        listed: valid listed results; None if the launch is not listed.
-        since: when the difference was first found; UTC, ISO 8601.
-        agreed_at: last moment of agreement; None if never.
-        accepted_at: when a person accepted the listed results as complete; None if nobody has.
+        project_launch_guid: the identifier that the service has given the launch.
+        problem: more_counted: more results than are listed; unreadable_results: some that are listed cannot
+            be read; uncounted: no count; unlisted: the launch is not listed; unreadable: its record cannot be
+            read.
+        counted: results that the service counts; None if it does not say.
+        listed: results that it lists and that can be read; None if it does not list the launch.
+        since: when that was first found: UTC, ISO 8601.
+        accepted_at: when a person accepted just that (`runner reconcile --accept-differences`); None if
+            nobody has: follow-ups that go by answers wait.
     """
 
-    launch_id: int
     project_launch_guid: str
     problem: Problem
-    counted: int | None
-    listed: int | None
+    counted: Count | None
+    listed: Count | None
     since: str
+    accepted_at: str | None
+
+
+class LaunchDifference(ListedDifference, frozen=True):
+    """A difference with its launch's number, and the last moment of agreement; None if never."""
+
+    launch_id: int
     agreed_at: str | None = None
-    accepted_at: str | None = None
 
     def __str__(self) -> str:
         """Describe the difference and its age, without a full stop."""
@@ -63,29 +67,6 @@ class LaunchDifference:
     def is_like(self, other: LaunchDifference) -> bool:
         """Return whether it is the same difference, with the same counts."""
         return (self.problem, self.counted, self.listed) == (other.problem, other.counted, other.listed)
-
-
-class ListedDifference(Part, frozen=True):
-    """A launch about whose answers the service contradicts itself, or says nothing.
-
-    Attributes:
-        project_launch_guid: the identifier that the service has given the launch.
-        problem: more_counted: more results than are listed; unreadable_results: some that are listed cannot
-            be read; uncounted: no count; unlisted: the launch is not listed; unreadable: its record cannot be
-            read.
-        counted: results that the service counts; None if it does not say.
-        listed: results that it lists and that can be read; None if it does not list the launch.
-        since: when that was first found: UTC, ISO 8601.
-        accepted_at: when a person accepted just that (`runner reconcile --accept-differences`); None if
-            nobody has: follow-ups that go by answers wait.
-    """
-
-    project_launch_guid: str
-    problem: Problem
-    counted: Count | None
-    listed: Count | None
-    since: str
-    accepted_at: str | None
 
 
 def list_differences(found: Iterable[LaunchDifference]) -> tuple[ListedDifference, ...]:
@@ -210,16 +191,16 @@ class AudienceRow:
 
 @dataclass(frozen=True, slots=True)
 class OptOutReply:
-    """A result that is evidence of an opt-out, or another result of the same person and launch.
+    """A result that is evidence of an opt-out, of this `state`.
 
-    `state` is that of the evidence, or None. `message` is the id in the ledger; `participant`, a pseudonym.
+    `message` is the id in the ledger; `participant`, a pseudonym.
     """
 
     launch_id: int
     message: str
     result_guid: str
     participant: str
-    state: str | None
+    state: str
     response: str
 
 

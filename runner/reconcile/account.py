@@ -7,8 +7,6 @@ of the last 30 days once a day.
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -24,7 +22,7 @@ from runner.ledger.people.replies import (
 from runner.ledger.results.result_feed import read_version
 from runner.optout.reply import find_offered
 from runner.reconcile.ingest import Owners, ResultIngest, leave_out_strangers
-from runner.reconcile.replies import ReplyScreen, read_replies
+from runner.reconcile.replies import ReplyScreen
 from runner.service.paging import ListWalk
 
 if TYPE_CHECKING:
@@ -44,31 +42,6 @@ _PAGES_AGAIN = 5
 """The newest pages, which are read in each run."""
 _PASSES = 40
 _FRUITLESS_PASSES = 3
-_PARTS = 0xFF
-"""The bits of a hash by which a set of names is divided."""
-
-
-class _NameSet:
-    """A set of names, kept as 64-bit hashes in 8 bytes each: a million strings would take 100 MiB.
-
-    Two names of one hash, in one of 37 million sets of a million, only make a list seem to lack a result.
-    """
-
-    def __init__(self) -> None:
-        self._parts: dict[int, array[int]] = {}
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def add(self, name: object) -> None:
-        """Add a name, if it is not in the set."""
-        number = hash(name)
-        part = self._parts.setdefault(number & _PARTS, array("q"))
-        place = bisect_left(part, number)
-        if place == len(part) or part[place] != number:
-            part.insert(place, number)
-            self._count += 1
 
 
 @dataclass(slots=True)
@@ -89,15 +62,17 @@ class AccountReading:
     elsewhere: int = field(default=0, init=False)
     lacking: int = field(default=0, init=False)
     _screen: ReplyScreen = field(init=False)
-    _met: _NameSet = field(default_factory=_NameSet, init=False)
+    _met: set[int] = field(default_factory=set, init=False)
     _owners: Owners = field(init=False)
-    _ingests: list[ResultIngest] = field(init=False)
+    _ingests: dict[int, ResultIngest] = field(init=False)
 
     def __post_init__(self) -> None:
         """Start with nothing met."""
-        self._screen = ReplyScreen(self.ledger, self.client, self.key, self.at)
+        self._screen = ReplyScreen(self.ledger, self.client, self.key, self.at, (), self._find_offered)
         self._owners = Owners(self.ledger, self.key.target)
-        self._ingests = [ResultIngest(one, owners=self._owners) for one in self.contexts.values()]
+        self._ingests = {
+            number: ResultIngest(one, owners=self._owners) for number, one in self.contexts.items()
+        }
 
     def read(self, just_read: int, *, accept: bool) -> None:
         """Read results until nothing new can be among them, and note how far the account was read.
@@ -153,28 +128,26 @@ class AccountReading:
 
     def _take(self, page: Page[ResultRecord]) -> None:
         """Store the results of campaigns on record, and look through the others for opt-outs."""
-        for one in page.records:
-            self._met.add((one.project_launch_guid, one.result_guid))
-        for lost in page.unreadable:
-            self._met.add((lost.project_launch_guid, lost.guid or str(lost.position)))
-        for ingest in self._ingests:
-            ingest.store(page.records, page.partial)
+        names = [(one.project_launch_guid, one.result_guid) for one in page.records]
+        names += [(one.project_launch_guid, one.guid or str(one.position)) for one in page.unreadable]
+        # Two of one hash, in one of 37 million sets of a million, only make a list seem to lack a result.
+        self._met.update(map(hash, names))
         records = (*page.records, *page.partial)
         owners = self._owners.find(one.project_launch_guid for one in records)
-        ours = {guid for guid, owner in owners.items() if owner.campaign_id in self.contexts}
+        ours = {guid: one.campaign_id for guid, one in owners.items() if one.campaign_id in self._ingests}
+        for number in sorted(set(ours.values())):
+            self._ingests[number].store(page.records, page.partial)
         self._screen_others([one for one in records if one.project_launch_guid not in ours])
 
     def _screen_others(self, records: Sequence[ResultRecord]) -> None:
         """Look for opt-outs in results of launches that no campaign of this run has on record."""
         self.elsewhere += len(records)
-        asking = [one for one in read_replies(records, (), self._find_offered) if one.asks]
-        placed, lost = self._screen.place(asking)
-        strange = [one for one in placed if self._screen.is_stranger(one.record)]
-        certain = [one for one in placed if one not in strange]
+        asking = [one.record for one in self._screen.find_requests(records)]
+        certain, others = self._screen.judge(*self._screen.place(asking))
         if certain:
             with self.ledger.writing() as connection:
                 self._screen.enter(connection, certain)
-        self._screen.hold((*lost, *strange))
+        self._screen.hold(others)
 
     def _find_offered(self, record: ResultRecord) -> tuple[str, ...]:
         stat = self._screen.read_launch(record.project_launch_guid)

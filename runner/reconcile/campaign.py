@@ -4,21 +4,18 @@ It is incremental: counts are read for every launch, results only of launches th
 Counts that agree mean that nothing is missing as long as the service deletes no result. A full reading also
 finds edited results, and deletions made up for by new results.
 Results in the ledger have no phone. So with new rules or opt-out words, all results are read once more.
-What the service says waits in the ledger (`readings`), so memory does not grow with the launches.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.document import Count, Part
-from runner.errors import LedgerError
 from runner.ledger.people.replies import count_replied, is_screened, list_waiting, mark_screened
 from runner.ledger.report_model import LaunchDifference
 from runner.ledger.results.differences import accept_silence, list_differences, read_agreed, store_differences
-from runner.ledger.results.readings import Reading
+from runner.ledger.results.reconciled import store_counts
 from runner.ledger.results.result_feed import read_version
 from runner.reconcile.ingest import leave_out_strangers
 from runner.reconcile.launches import LaunchReader
@@ -26,21 +23,12 @@ from runner.reconcile.result_reading import ResultReading
 from runner.service.model import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from runner.ledger.report_model import Problem
-    from runner.ledger.results.readings import UnevenLaunch
     from runner.ledger.results.reconciled import Removed
     from runner.ledger.target_key import LedgerConnection
-    from runner.reconcile.launches import ReconcileContext
-
-
-_SUMMED = {
-    "queued": "num_queued_sessions",
-    "active": "num_active_sessions",
-    "complete": "num_complete_sessions",
-    "expected_results": "num_results",
-}
+    from runner.reconcile.launches import ReadLaunch, ReconcileContext
 
 
 class ReconcileCounts(Part, frozen=True, kw_only=True):
@@ -109,13 +97,13 @@ class ReconcileSummary(ReconcileCounts, frozen=True, kw_only=True):
         return is_even and not self.short_launches and not self.unreadable
 
 
-def _find_difference(row: UnevenLaunch, at: str, *, is_anybodys: bool) -> LaunchDifference | None:
-    """Return the service's contradiction about an uneven launch of a reading, if there is one.
+def _find_difference(row: ReadLaunch, at: str, *, is_anybodys: bool) -> LaunchDifference | None:
+    """Return the service's contradiction about a launch, if there is one.
 
     `is_anybodys`: some unreadable results name no launch, so any launch may lack these.
     """
     found: tuple[Problem, int | None, int | None]
-    if not row.is_listed:
+    if row.counts is None:
         found = "unreadable" if row.is_unreadable else "unlisted", None, None
     elif row.most > row.listed and (row.lost or is_anybodys):
         found = "unreadable_results", row.most, row.listed
@@ -126,47 +114,49 @@ def _find_difference(row: UnevenLaunch, at: str, *, is_anybodys: bool) -> Launch
     else:
         return None
     problem, counted, listed = found
-    return LaunchDifference(row.launch_id, row.project_launch_guid, problem, counted, listed, at)
+    return LaunchDifference(row.project_launch_guid, problem, counted, listed, at, None, row.launch_id)
+
+
+def _sum_up(launches: Sequence[ReadLaunch], name: str) -> int | None:
+    """Return the sum of a count over launches; None unless it is known of each."""
+    counts: list[int | None] = [getattr(one.counts, name, None) for one in launches]
+    known = [one for one in counts if one is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _summarise(
-    sums: Mapping[str, int],
-    uneven: Sequence[UnevenLaunch],
-    differences: Sequence[LaunchDifference],
-    removed: Removed,
+    launches: Sequence[ReadLaunch], differences: Sequence[LaunchDifference], removed: Removed
 ) -> ReconcileSummary:
     """Return the summary of a reading.
 
     What belongs to no launch, or to none for certain, is left to the caller: opt-outs and unreadable results.
     """
-    launches = sums["recorded_launches"]
-    whole = {
-        name: sums[count] if sums[f"of_{count}"] == launches else None for name, count in _SUMMED.items()
-    }
-    missing = {row.project_launch_guid for row in uneven if not row.is_listed and not row.is_unreadable}
-    unread = {
-        row.project_launch_guid for row in uneven if row.is_unreadable or (row.is_listed and row.lacks_count)
-    }
+    listed = [one for one in launches if one.counts is not None]
+    missing = {one.project_launch_guid for one in launches if one.counts is None and not one.is_unreadable}
+    unread = {one.project_launch_guid for one in launches if one.is_unreadable}
+    unread |= {one.project_launch_guid for one in listed if one.lacks_count}
     unread |= {one.project_launch_guid for one in differences if one.agreed_at is None} & missing
     unread |= {one.project_launch_guid for one in differences if one.hides_answers}
-    expected = whole.pop("expected_results")
+    held = sum(one.held for one in launches)
     return ReconcileSummary(
-        recorded_launches=launches,
-        launches=sums["launches"],
-        whole_launches=sums["whole_launches"],
+        recorded_launches=len(launches),
+        launches=len(listed),
+        whole_launches=sum(not one.lacks_count for one in listed),
         missing_launches=sorted(missing),
         unread_launches=sorted(unread),
-        sessions=whole,
-        results=sums["results"],
-        new_results=sums["results"] - sums["before"] + removed.dropped,
-        expected_results=expected,
-        forgotten_results=sums["forgotten_results"],
+        sessions={
+            state: _sum_up(launches, f"num_{state}_sessions") for state in ("queued", "active", "complete")
+        },
+        results=held,
+        new_results=held - sum(one.before for one in launches) + removed.dropped,
+        expected_results=_sum_up(launches, "num_results"),
+        forgotten_results=sum(one.forgotten for one in launches),
         opted_out=0,
         doubtful=0,
-        short_launches=[row.project_launch_guid for row in uneven if row.is_short],
+        short_launches=[one.project_launch_guid for one in launches if one.is_short],
         differences=list(differences),
-        unlisted_results=sum(row.surplus for row in uneven if row.surplus > 0),
-        unlisted_launches=[row.project_launch_guid for row in uneven if row.surplus > 0],
+        unlisted_results=sum(one.surplus for one in launches),
+        unlisted_launches=[one.project_launch_guid for one in launches if one.surplus],
         renamed_results=removed.renamed,
         dropped_results=removed.dropped,
         unreadable_results=0,
@@ -179,93 +169,66 @@ def reconcile_campaign(context: ReconcileContext, *, accept: bool = False) -> Re
 
     With `accept`, the service's lists are taken as complete, whatever it counts.
     """
+    campaign, words = context.campaign_id, context.opt_out_words
     with context.ledger.writing() as connection:
-        reading = Reading.begin(connection, context.campaign_id, context.at)
+        reader = LaunchReader.begin(context, connection)
         replied = count_replied(connection, context.key.target)
         revision = read_version(connection).revision
-        campaign, words = context.campaign_id, context.opt_out_words
-        is_unscreened = reading.has_results(connection) and not is_screened(connection, campaign, words)
+        has_results = any(one.held for one in reader.launches.values())
+        is_unscreened = has_results and not is_screened(connection, campaign, words)
         if not is_unscreened:
             mark_screened(connection, campaign, words)
     context = replace(context, full=context.full or is_unscreened)
-    try:
-        return _Reconciliation(context, reading, replied, revision, is_unscreened).run(accept=accept)
-    finally:
-        with suppress(LedgerError), context.ledger.writing() as connection:
-            reading.end(connection)
+    results = ResultReading(context, reader)
+    reader.read_all()
+    results.read_all()
+    leave_out_strangers(context, revision)
+    # Last, and as of the start: a reconciled launch has all its answers known.
+    with context.ledger.writing() as connection:
+        reader.count_held(connection)
+        launches = sorted(reader.launches.values(), key=lambda one: one.project_launch_guid)
+        differences = _keep_differences(context, connection, launches, results.lost, accept=accept)
+        if is_unscreened and all(one.is_short is False for one in launches if one.before):
+            mark_screened(connection, campaign, words)
+        opted_out = count_replied(connection, context.key.target) - replied
+        doubtful = len(list_waiting(connection, context.key.target))
+    return _summarise(launches, differences, results.removed).replace(
+        opted_out=opted_out,
+        doubtful=doubtful,
+        unreadable_results=results.lost,
+        unreadable=[*reader.unreadable.values(), *results.unreadable],
+    )
 
 
-@dataclass(slots=True)
-class _Reconciliation:
-    """The reconciliation of one campaign.
+def _keep_differences(
+    context: ReconcileContext,
+    connection: LedgerConnection,
+    launches: Sequence[ReadLaunch],
+    lost: int,
+    *,
+    accept: bool,
+) -> list[LaunchDifference]:
+    """Record the service's counts of launches and their contradictions; return the present differences.
 
-    `replied` is the number of opt-outs by reply before it, `revision` that of the results. If some
-    `is_unscreened`, results in the ledger were never read with the present rules and opt-out words.
+    A launch counts as fully read only if nothing contradicts it, or if a person has accepted just that
+    contradiction; `accept` accepts all. `lost` is the number of unreadable results.
     """
-
-    context: ReconcileContext
-    reading: Reading
-    replied: int
-    revision: int
-    is_unscreened: bool
-    _launches: LaunchReader = field(init=False)
-    _results: ResultReading = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._launches = LaunchReader(self.context, self.reading)
-        self._results = ResultReading(self.context, self._launches)
-
-    def run(self, *, accept: bool) -> ReconcileSummary:
-        self._launches.read_all()
-        self._results.read_all()
-        leave_out_strangers(self.context, self.revision)
-        # Last, and as of the start: a reconciled launch has all its answers known.
-        return self._conclude(accept=accept)
-
-    def _conclude(self, *, accept: bool) -> ReconcileSummary:
-        """Record what the service counts, and return what was found."""
-        context, reading = self.context, self.reading
-        with context.ledger.writing() as connection:
-            uneven = reading.list_uneven(connection)
-            differences = self._keep_differences(connection, uneven, accept=accept)
-            sums = reading.sum_up(connection)
-            if self.is_unscreened and reading.is_read_whole(connection):
-                mark_screened(connection, context.campaign_id, context.opt_out_words)
-            opted_out = count_replied(connection, context.key.target) - self.replied
-            doubtful = len(list_waiting(connection, context.key.target))
-        return _summarise(sums, uneven, differences, self._results.removed).replace(
-            opted_out=opted_out,
-            doubtful=doubtful,
-            unreadable_results=self._results.lost,
-            unreadable=[*self._launches.unreadable.values(), *self._results.unreadable],
-        )
-
-    def _keep_differences(
-        self, connection: LedgerConnection, uneven: Sequence[UnevenLaunch], *, accept: bool
-    ) -> list[LaunchDifference]:
-        """Record the service's counts of launches and their contradictions; return the present differences.
-
-        A launch counts as fully read only if nothing contradicts it, or if a person has accepted just that
-        contradiction; `accept` accepts all.
-        """
-        at = self.context.at
-        before = {one.launch_id: one for one in list_differences(connection, self.context.campaign_id)}
-        # Unreadable results that name no launch may be of any.
-        is_anybodys = self._results.lost > sum(row.lost for row in uneven)
-        found = [one for row in uneven if (one := _find_difference(row, at, is_anybodys=is_anybodys))]
-        agreed = read_agreed(connection, [one.launch_id for one in found])
-        differences = [
-            _follow_up(
-                before.get(one.launch_id), replace(one, agreed_at=agreed.get(one.launch_id)), accept=accept
-            )
-            for one in found
-        ]
-        self.reading.keep_counts(connection, at)
-        store_differences(connection, before.keys(), differences)
-        listed = {row.launch_id for row in uneven if row.is_listed}
-        silent = [one.launch_id for one in differences if one.accepted_at and one.launch_id not in listed]
-        accept_silence(connection, silent, at)
-        return differences
+    at = context.at
+    before = {one.launch_id: one for one in list_differences(connection, context.campaign_id)}
+    # Unreadable results that name no launch may be of any.
+    is_anybodys = lost > sum(one.lost for one in launches)
+    found = [one for row in launches if (one := _find_difference(row, at, is_anybodys=is_anybodys))]
+    agreed = read_agreed(connection, [one.launch_id for one in found])
+    differences = [
+        _follow_up(before.get(one.launch_id), one.replace(agreed_at=agreed.get(one.launch_id)), accept=accept)
+        for one in found
+    ]
+    store_counts(connection, [one.counts for one in launches if one.counts is not None], at)
+    store_differences(connection, before.keys(), differences)
+    listed = {one.launch_id for one in launches if one.counts is not None}
+    silent = [one.launch_id for one in differences if one.accepted_at and one.launch_id not in listed]
+    accept_silence(connection, silent, at)
+    return differences
 
 
 def _follow_up(before: LaunchDifference | None, found: LaunchDifference, *, accept: bool) -> LaunchDifference:
@@ -275,5 +238,5 @@ def _follow_up(before: LaunchDifference | None, found: LaunchDifference, *, acce
     if accepted_at is None and accept:
         accepted_at = found.since
     if before is not None and (before.accepted_at is None or is_known):
-        found = replace(found, since=before.since)
-    return replace(found, accepted_at=accepted_at)
+        found = found.replace(since=before.since)
+    return found.replace(accepted_at=accepted_at)

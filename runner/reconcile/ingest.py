@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from runner.ledger.database import exclude_others
 from runner.ledger.model import StoredResult
@@ -12,7 +12,6 @@ from runner.ledger.people.replies import find_owners
 from runner.ledger.record.deliveries import read_definitions
 from runner.ledger.report_model import ORDER_UNKNOWN
 from runner.ledger.results.reconciled import (
-    find_held,
     find_texted,
     list_untexted,
     note_strangers,
@@ -20,18 +19,15 @@ from runner.ledger.results.reconciled import (
 )
 from runner.optout.non_answer import find_non_answer
 from runner.optout.reply import find_offered
-from runner.reconcile.replies import ReplyScreen, read_replies
+from runner.reconcile.replies import ReplyScreen
 from runner.service.model import StatRecord, Unreadable
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from runner.ledger.database import Ledger
-    from runner.ledger.people.replies import Owner
-    from runner.ledger.results.readings import Reading
     from runner.reconcile.launches import ReconcileContext
-    from runner.reconcile.replies import ReadReply
     from runner.service.model import ResultRecord
 
 _KEPT = 64
@@ -40,9 +36,6 @@ _KNOWN = 20_000
 """Guids of launches whose owners are held in memory."""
 _UNCERTAIN = "a result of the service does not tell whose answer it is, or which question it answers"
 
-Fate: TypeAlias = Literal["new", "held", "forgotten"]
-"""The fate of a result: the ledger lacked it, had it, or does not keep it, as its author is forgotten."""
-
 
 class Owners:
     """The launches on record that results belong to, of any campaign; the case of guids doesn't matter."""
@@ -50,9 +43,9 @@ class Owners:
     def __init__(self, ledger: Ledger, target: str) -> None:
         self._ledger = ledger
         self._target = target
-        self._known: dict[str, Owner | None] = {}
+        self._known: dict[str, Any] = {}
 
-    def find(self, guids: Iterable[str]) -> dict[str, Owner]:
+    def find(self, guids: Iterable[str]) -> dict[str, Any]:
         """Return those of some launches that are on record, by guid as given."""
         wanted = {guid: normalize_guid(guid) for guid in set(guids)}
         if len(self._known) > _KNOWN:
@@ -74,14 +67,21 @@ class Stored:
     Attributes:
         has_others: whether there were results of other launches.
         changed: how many were new in the ledger, or changed.
-        met: what became of them, by their launch's `project_launch_guid` and their own.
+        met: the names of those that the ledger has now, by their launch's `project_launch_guid`.
+        forgotten: likewise those that it does not keep, as their authors are forgotten.
         unreadable: those whose question or author is not certain; they are not among the others.
     """
 
     has_others: bool
     changed: int = 0
-    met: dict[str, dict[str, Fate]] = field(default_factory=dict)
+    met: dict[str, set[str]] = field(default_factory=dict)
+    forgotten: dict[str, set[str]] = field(default_factory=dict)
     unreadable: list[Unreadable] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """The number of results, less the unreadable ones."""
+        return sum(len(names) for found in (self.met, self.forgotten) for names in found.values())
 
 
 @dataclass(slots=True)
@@ -89,7 +89,6 @@ class ResultIngest:
     """Entry of the results of one campaign's launches."""
 
     context: ReconcileContext
-    reading: Reading | None = None
     owners: Owners | None = None
     _owners: Owners = field(init=False)
     _numbers: dict[str, int] = field(default_factory=dict, init=False)
@@ -101,48 +100,50 @@ class ResultIngest:
         context = self.context
         self._owners = self.owners or Owners(context.ledger, context.key.target)
         self._screen = ReplyScreen(
-            context.ledger, context.client, context.key, context.at, self._find_members
+            context.ledger,
+            context.client,
+            context.key,
+            context.at,
+            context.opt_out_words,
+            self._find_offered,
+            self._find_members,
         )
 
-    def store(
-        self,
-        records: Sequence[ResultRecord],
-        partial: Sequence[ResultRecord] = (),
-        *,
-        partly_held: Collection[int] = (),
-    ) -> Stored:
+    def store(self, records: Sequence[ResultRecord], partial: Sequence[ResultRecord] = ()) -> Stored:
         """Put those of some results that are the campaign's, each once, into the ledger.
 
         A result whose question or author is not certain is not kept, since it would be missing from one
         question or another. If it opts out, the opt-out is entered all the same; also one of the `partial`
-        results, which cannot be read as a whole. Of launches that are `partly_held`, results that the ledger
-        had are told from new ones.
+        results, which cannot be read as a whole.
         """
         self._numbers.clear()
         ours, theirs = self._pick(records), self._pick(partial)
         result = Stored(len(ours) < len(records))
-        ours = list({(one.project_launch_guid, one.result_guid): one for one in ours}.values())
         if not ours and not theirs:
             return result
-        authored, lost = self._screen.place(self._read_replies(ours))
-        others, unheard = self._screen.place(one for one in self._read_replies(theirs) if one.asks)
-        asking = [one for one in (*authored, *others) if one.asks]
-        strange = [one for one in asking if self._screen.is_stranger(one.record)]
-        rows = [(one.record, self._make_result(one.record)) for one in authored]
+        authored, lost = self._screen.place(ours)
+        heard, unheard = self._screen.place(one.record for one in self._screen.find_requests(theirs))
+        certain, others = self._screen.judge([*authored, *heard], [*lost, *unheard])
+        rows = [(one, self._make_result(one)) for one in authored]
         ledger = self.context.ledger
         # Results that a power loss takes are read again, by the counts.
-        with ledger.writing() if asking else ledger.writing_again() as connection:
+        with ledger.writing() if certain else ledger.writing_again() as connection:
             # A concurrent request to forget somebody is either seen here, or finds what is stored here.
             exclude_others(connection)
-            gone = self.context.find_forgotten(connection, {one.phone for one in authored})
+            gone = self.context.find_forgotten(connection, {one.participant_phone_number for one in authored})
             kept = [row for record, row in rows if row and record.participant_phone_number not in gone]
-            held = find_held(connection, [row[:2] for row in kept if row.launch_id in partly_held])
             result.changed = store_results(connection, kept)
-            known = [*(one for one in authored if one.phone not in gone), *others] if asking else []
-            self._screen.enter(connection, [one for one in known if one not in strange])
-        self._screen.hold((*lost, *unheard, *strange))
-        result.unreadable = [_doubt(one.record) for one in lost]
-        _note_fates(result, rows, gone, held)
+            known = [one for one in certain if one.record.participant_phone_number not in gone]
+            self._screen.enter(connection, known)
+        self._screen.hold(others)
+        result.unreadable = [_doubt(one) for one in lost]
+        for record, row in rows:
+            if record.participant_phone_number in gone:
+                result.forgotten.setdefault(record.project_launch_guid, set()).add(record.result_guid)
+            elif row is None:
+                result.unreadable.append(_doubt(record))
+            else:
+                result.met.setdefault(record.project_launch_guid, set()).add(record.result_guid)
         return result
 
     def _pick(self, records: Sequence[ResultRecord]) -> list[ResultRecord]:
@@ -168,21 +169,15 @@ class ResultIngest:
         """Return the text sent by a result's launch, and whether it is on record or the service's word."""
         guid = record.project_launch_guid
         if guid not in self._definitions:
-            number, listed = self._numbers[guid], None
+            number = self._numbers[guid]
             with self.context.ledger.reading() as connection:
                 own = read_definitions(connection, [number]).get(number)
-                if own is None and self.reading is not None:
-                    listed = self.reading.read_definition(connection, number)
-            if own is None and listed is None:
-                stat = self._screen.read_launch(guid)
-                listed = {} if stat is None else stat.project_definition
+            stat = self._screen.read_launch(guid) if own is None else None
+            listed = {} if stat is None else stat.project_definition
             if len(self._definitions) >= _KEPT:
                 self._definitions.clear()
-            self._definitions[guid] = (listed or {}, False) if own is None else (own, True)
+            self._definitions[guid] = (listed, False) if own is None else (own, True)
         return self._definitions[guid]
-
-    def _read_replies(self, records: Iterable[ResultRecord]) -> list[ReadReply]:
-        return read_replies(records, self.context.opt_out_words, self._find_offered)
 
     def _find_offered(self, record: ResultRecord) -> tuple[str, ...]:
         definition, _ = self._read_definition(record)
@@ -206,18 +201,18 @@ class ResultIngest:
                 return None
         order = record.question_display_order
         return StoredResult(
-            launch_id=self._numbers[record.project_launch_guid],
-            result_guid=record.result_guid,
-            participant=self.context.key.fingerprint(record.participant_phone_number),
-            question_guid=record.question_guid,
-            question_tag=record.question_tag,
-            question_text=record.question_text,
-            question_display_order=ORDER_UNKNOWN if order is None else order,
-            result_answer=record.result_answer,
-            result_response=record.result_response,
-            created=record.created,
-            updated=record.updated,
-            non_answer=self._find_non_answer(record),
+            self._numbers[record.project_launch_guid],
+            record.result_guid,
+            self.context.key.fingerprint(record.participant_phone_number),
+            record.question_guid,
+            record.question_tag,
+            record.question_text,
+            ORDER_UNKNOWN if order is None else order,
+            record.result_answer,
+            record.result_response,
+            record.created,
+            record.updated,
+            self._find_non_answer(record),
         )
 
 
@@ -241,22 +236,3 @@ def leave_out_strangers(context: ReconcileContext, since: int) -> None:
 
 def _doubt(record: ResultRecord) -> Unreadable:
     return Unreadable(record.result_guid, record.project_launch_guid, 0, _UNCERTAIN)
-
-
-def _note_fates(
-    result: Stored,
-    rows: Iterable[tuple[ResultRecord, StoredResult | None]],
-    gone: Collection[str],
-    held: Collection[tuple[int, str]],
-) -> None:
-    """Note what was entered; `gone` are phones of forgotten people, `held` the results held before."""
-    for record, row in rows:
-        fate: Fate = "new"
-        if record.participant_phone_number in gone:
-            fate = "forgotten"
-        elif row is None:
-            result.unreadable.append(_doubt(record))
-            continue
-        elif row[:2] in held:
-            fate = "held"
-        result.met.setdefault(record.project_launch_guid, {})[record.result_guid] = fate

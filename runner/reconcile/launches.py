@@ -10,19 +10,17 @@ from runner.ledger.files.suppressions import OptOut
 from runner.ledger.model import COUNTS, ENDED, LaunchStats, StoredSession
 from runner.ledger.people.opt_outs import add_replies, find_suppressed
 from runner.ledger.record.deliveries import note_open
-from runner.ledger.results.reconciled import store_sessions, store_starts
+from runner.ledger.results.reconciled import list_accepted, store_sessions, store_starts
 from runner.ledger.target_key import enter_key
 from runner.service.model import StatRecord
 from runner.service.paging import find_launches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable
 
     from runner.ledger.database import Ledger
     from runner.ledger.files.suppressions import Source
     from runner.ledger.fingerprint import TargetKey
-    from runner.ledger.model import AcceptedLaunch
-    from runner.ledger.results.readings import DueLaunch, Reading
     from runner.ledger.target_key import LedgerConnection
     from runner.service.client import ServiceClient
     from runner.service.model import Unreadable
@@ -63,28 +61,109 @@ class ReconcileContext:
 
 
 @dataclass(slots=True)
-class LaunchReader:
-    """Reader of the launches of one reading into the ledger.
+class ReadLaunch:
+    """An accepted launch, and what the service says of it; the first fields are those of `AcceptedLaunch`.
 
-    `unreadable` are launches whose records cannot be read, by `project_launch_guid`.
+    Attributes:
+        before: results in the ledger when the reading began.
+        counts: the service's counts; None if it is not listed.
+        is_unreadable: its record cannot be read.
+        is_short: fewer results are listed than the service counts, or than the list claims; None if its
+            results were not read.
+        shown: readable listed results; None if they were not read whole.
+        claimed: the length that its list claims, if that has shown fewer.
+        lost: unreadable listed results.
+    """
+
+    launch_id: int
+    project_launch_guid: str
+    tag: str
+    recipients: int
+    is_open: bool
+    held: int
+    forgotten: int
+    before: int = field(init=False)
+    counts: LaunchStats | None = field(default=None, init=False)
+    is_unreadable: bool = field(default=False, init=False)
+    is_short: bool | None = field(default=None, init=False)
+    shown: int | None = field(default=None, init=False)
+    claimed: int | None = field(default=None, init=False)
+    lost: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.before = self.held
+
+    @property
+    def num_results(self) -> int | None:
+        """Results by the service's count; None if it gives none."""
+        return None if self.counts is None else self.counts.num_results
+
+    @property
+    def lacks_count(self) -> bool:
+        """True if not all of the service's counts are known."""
+        return self.counts is None or any(getattr(self.counts, name) is None for name in COUNTS)
+
+    @property
+    def accounted(self) -> int:
+        """Results that the ledger holds, or is not to keep."""
+        return self.held + self.forgotten
+
+    @property
+    def is_uneven(self) -> bool:
+        """True if it is listed, and the ledger does not account for just the results counted."""
+        return self.counts is not None and self.num_results != self.accounted
+
+    @property
+    def listed(self) -> int:
+        """Readable listed results."""
+        return self.accounted if self.shown is None else self.shown
+
+    @property
+    def most(self) -> int:
+        """The most results by the service's count and the length of the launch's own list."""
+        counted = self.listed + self.lost if self.num_results is None else self.num_results
+        return max(counted, self.claimed or 0)
+
+    @property
+    def surplus(self) -> int:
+        """Results in the ledger that are not listed any more."""
+        return 0 if self.shown is None or self.is_short else max(0, self.accounted - self.shown)
+
+
+@dataclass(slots=True)
+class LaunchReader:
+    """Reader of a campaign's launches into the ledger; `launches` are by `project_launch_guid`.
+
+    `unreadable` are launches whose records cannot be read.
     """
 
     context: ReconcileContext
-    reading: Reading
+    launches: dict[str, ReadLaunch]
     unreadable: dict[str, Unreadable] = field(default_factory=dict, init=False)
     _waiting: dict[str, StatRecord] = field(default_factory=dict, init=False)
     _sessions: int = field(default=0, init=False)
 
+    @classmethod
+    def begin(cls, context: ReconcileContext, connection: LedgerConnection) -> LaunchReader:
+        """Return a reader of the launches that are accepted now."""
+        accepted = list_accepted(connection, context.campaign_id)
+        return cls(context, {one.project_launch_guid: ReadLaunch(*one) for one in accepted})
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags of the launches."""
+        return sorted({one.tag for one in self.launches.values()})
+
+    def list_under(self, tag: str) -> list[ReadLaunch]:
+        """Return the listed launches under a tag."""
+        return [one for one in self.launches.values() if one.tag == tag and one.counts is not None]
+
     def read_all(self) -> None:
         """Read every launch, as far as the service knows it."""
-        with self.context.ledger.reading() as connection:
-            tags = self.reading.list_tags(connection)
-        for tag in tags:
-            with self.context.ledger.reading() as connection:
-                sought = self.reading.list_sought(connection, tag)
-            self.read(tag, sought)
+        for tag in self.tags:
+            self.read(tag, {guid for guid, one in self.launches.items() if one.tag == tag})
 
-    def read(self, tag: str, sought: set[str]) -> None:
+    def read(self, tag: str, sought: Collection[str]) -> None:
         """Read some launches under a tag."""
         unreadable: dict[str, Unreadable] = {}
         find_launches(
@@ -94,52 +173,52 @@ class LaunchReader:
             observe_unreadable=lambda one: unreadable.update({one.project_launch_guid: one}),
             observe_record=self._observe,
         )
-        self._keep({guid: one for guid, one in unreadable.items() if guid in sought})
+        self._keep()
+        for guid in sorted(unreadable.keys() & set(sought)):
+            self.launches[guid].is_unreadable = True
+            self.unreadable[guid] = unreadable[guid]
 
-    def read_again(self, launch: DueLaunch) -> int | None:
+    def read_again(self, launch: ReadLaunch) -> int | None:
         """Read one launch again, and return the service's count of its results, if it is known."""
         stat = self.context.client.read_stat(launch.project_launch_guid)
         if not isinstance(stat, StatRecord):
             return None
         self._observe(replace(stat, project_launch_guid=launch.project_launch_guid))
-        self._keep({})
+        self._keep()
         return stat.num_results
+
+    def count_held(self, connection: LedgerConnection, launches: Iterable[ReadLaunch] | None = None) -> None:
+        """Count the results in the ledger again, of all launches or of some."""
+        numbers = None if launches is None else [one.launch_id for one in launches]
+        for one in list_accepted(connection, self.context.campaign_id, numbers):
+            if launch := self.launches.get(one.project_launch_guid):
+                launch.held, launch.forgotten = one.held, one.forgotten
 
     def _observe(self, stat: StatRecord) -> None:
         self._waiting[stat.project_launch_guid] = stat
         self._sessions += 1 + len(stat.recipients)
         if self._sessions >= _AT_ONCE:
-            self._keep({})
+            self._keep()
 
-    def _keep(self, unreadable: Mapping[str, Unreadable]) -> None:
+    def _keep(self) -> None:
         """Store what waits, in a common order, so that runs with the same rows wait without deadlock."""
-        stats, self._waiting, self._sessions = self._waiting, {}, 0
-        if not stats and not unreadable:
+        waiting, self._waiting, self._sessions = self._waiting, {}, 0
+        if not waiting:
             return
-        self.context.observe_progress(len(stats))
+        self.context.observe_progress(len(waiting))
+        read = [(self.launches[guid], stat) for guid, stat in waiting.items()]
+        read.sort(key=lambda one: one[0].launch_id)
         with self.context.ledger.writing() as connection:
             exclude_others(connection)
-            launches = self.reading.find_launches(connection, [*stats, *unreadable])
-            lost = unreadable.keys() & launches.keys()
-            self.unreadable |= {guid: unreadable[guid] for guid in sorted(lost)}
-            self.reading.note_unreadable(connection, lost)
-            ours = {
-                one.launch_id: (one, stats[guid])
-                for guid, one in sorted(launches.items(), key=lambda item: item[1].launch_id)
-                if guid in stats
-            }
-            texts = {number: stat.project_definition for number, (_, stat) in ours.items()}
-            self.reading.store(
-                connection, [_count(number, stat) for number, (_, stat) in ours.items()], texts
-            )
-            store_starts(
-                connection, {number: stat.project_launch_start for number, (_, stat) in ours.items()}
-            )
-            self._store_people(connection, ours)
-            note_ends(connection, ours.values())
+            store_starts(connection, {one.launch_id: stat.project_launch_start for one, stat in read})
+            self._store_people(connection, read)
+            note_ends(connection, read)
+        for launch, stat in read:
+            counts = {name: getattr(stat, name) for name in COUNTS}
+            launch.counts = LaunchStats(launch.launch_id, **counts)
 
     def _store_people(
-        self, connection: LedgerConnection, ours: Mapping[int, tuple[AcceptedLaunch, StatRecord]]
+        self, connection: LedgerConnection, read: Collection[tuple[ReadLaunch, StatRecord]]
     ) -> None:
         """Store the sessions of people who are not forgotten, and opt-outs that the service itself reports.
 
@@ -147,29 +226,29 @@ class LaunchReader:
         launch. Of several sessions of a person, the one still open is stored.
         """
         key, at = self.context.key, self.context.at
-        phones = {phone for _, stat in ours.values() for phone in (*stat.recipients, *stat.stopped)}
+        phones = {phone for _, stat in read for phone in stat.recipients}
         forgotten = self.context.find_forgotten(connection, phones)
         people = {phone: key.fingerprint(phone) for phone in phones - forgotten}
         rows, replies = dict[tuple[int, str], StoredSession](), list[OptOut]()
-        for number, (_, stat) in ours.items():
-            blocked = frozenset(stat.blocked)
-            ended = frozenset(stat.stopped), blocked, frozenset(stat.replaced)
-            for phone in filter(people.__contains__, stat.stopped):
-                source: Source = "import" if phone in blocked else "reply"
-                replies.append(OptOut(people[phone], stat.project_launch_guid, source, "confirmed", at))
-            for phone, status in zip(stat.recipients, stat.statuses, strict=True):
-                known = rows.get((number, phone))
-                if phone in people and (known is None or known.status == ENDED):
-                    rows[number, phone] = StoredSession(
-                        number, people[phone], status, *(phone in them for them in ended)
-                    )
+        for launch, stat in read:
+            for phone, status, ending in zip(stat.recipients, stat.statuses, stat.endings, strict=True):
+                if (person := people.get(phone)) is None:
+                    continue
+                is_blocked = ending == "BLOCKED"
+                if is_blocked or ending == "OPTED_OUT":
+                    source: Source = "import" if is_blocked else "reply"
+                    replies.append(OptOut(person, stat.project_launch_guid, source, "confirmed", at))
+                known = rows.get((launch.launch_id, person))
+                if known is None or known.status == ENDED:
+                    ends = is_blocked or ending == "OPTED_OUT", is_blocked, ending == "REPLACED"
+                    rows[launch.launch_id, person] = StoredSession(launch.launch_id, person, status, *ends)
         if replies:
             enter_key(connection, key)
             add_replies(connection, key.target, replies)
         store_sessions(connection, list(rows.values()))
 
 
-def note_ends(connection: LedgerConnection, read: Iterable[tuple[AcceptedLaunch, StatRecord]]) -> None:
+def note_ends(connection: LedgerConnection, read: Iterable[tuple[ReadLaunch, StatRecord]]) -> None:
     """Record launches whose sessions have all ended: their people can be sent to without a queue."""
     opened, closed = set[int](), set[int]()
     for launch, stat in read:
@@ -178,18 +257,15 @@ def note_ends(connection: LedgerConnection, read: Iterable[tuple[AcceptedLaunch,
             if not (stat.num_active_sessions or stat.num_queued_sessions):
                 continue
             opened.add(launch.launch_id)
+            launch.is_open = True
         if _have_ended(stat, launch) and _UNDER_WAY.isdisjoint(stat.statuses):
             closed.add(launch.launch_id)
+            launch.is_open = False
     note_open(connection, sorted(opened), is_open=True)
     note_open(connection, sorted(closed), is_open=False)
 
 
-def _have_ended(stat: StatRecord, launch: AcceptedLaunch) -> bool:
+def _have_ended(stat: StatRecord, launch: ReadLaunch) -> bool:
     """Return whether all sessions of a launch have ended, by the service's counts."""
     is_idle = stat.num_active_sessions == stat.num_queued_sessions == 0
     return is_idle and (stat.num_complete_sessions or 0) >= launch.recipients
-
-
-def _count(launch_id: int, stat: StatRecord) -> LaunchStats:
-    counts = {name: getattr(stat, name) for name in COUNTS}
-    return LaunchStats(launch_id, **counts)

@@ -6,8 +6,7 @@ the ledger, is read by its own list. The first pages of several launches are sto
 launches that is all.
 The order of a list is not promised, and lists shift while they are paged: one pass may not show every
 result, and only the counts tell. A pass continues at the end of the list that has something new, and ends
-when nothing is missing; otherwise count and list are read again. The next pages are read while some are
-stored: a killed run reads those again.
+when nothing is missing; otherwise count and list are read again.
 """
 
 from __future__ import annotations
@@ -17,21 +16,20 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.errors import ServiceError
+from runner.ledger.bulk import divide
 from runner.ledger.database import exclude_others
 from runner.ledger.people.forgotten import note_forgotten_results
-from runner.ledger.results.readings import ReadOutcome
-from runner.ledger.results.reconciled import Removed, remove_unlisted
+from runner.ledger.results.reconciled import Removed, list_held, remove_unlisted
 from runner.reconcile.ingest import ResultIngest
 from runner.service.model import PAGE
-from runner.service.paging import ListWalk, start
+from runner.service.paging import ListWalk
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from runner.ledger.results.readings import DueLaunch, DueResults
     from runner.reconcile.ingest import Stored
-    from runner.reconcile.launches import LaunchReader, ReconcileContext
+    from runner.reconcile.launches import LaunchReader, ReadLaunch, ReconcileContext
     from runner.service.model import Page, ResultRecord, Unreadable
 
 
@@ -44,8 +42,6 @@ PAGES_AT_ONCE = 16
 SHOWN = 20
 """Unreadable records that are described."""
 _SWEEPS = 3
-_LAUNCHES = 1_000
-"""Launches looked up at a time."""
 
 
 @dataclass(slots=True)
@@ -82,42 +78,46 @@ class _TagList:
 class _LaunchList:
     """The results of one launch: expected by the service's count, claimed by its own list, and met.
 
-    If it is read whole, only results of this reading count; otherwise those that the ledger held at first
-    count too. The list overrides a lower or unknown count.
+    If it is read whole, only results of this reading count; otherwise those that the ledger `held` at first
+    count as met. The list overrides a lower or unknown count.
     """
 
-    due: DueLaunch
+    launch: ReadLaunch
+    is_whole: bool
+    held: set[str]
     claimed: int | None = field(default=None, init=False)
     lost: dict[str, Unreadable] = field(default_factory=dict, init=False)
     forgotten: set[str] = field(default_factory=set, init=False)
     has_shrunk: bool = field(default=False, init=False)
-    _seen: set[str] = field(default_factory=set, init=False)
     _length: int = field(default=0, init=False)
     _has_ended: bool = field(default=False, init=False)
 
     @property
     def filters(self) -> dict[str, str]:
-        return {"project_launch_guid": self.due.project_launch_guid}
+        return {"project_launch_guid": self.launch.project_launch_guid}
 
     @property
     def met(self) -> int:
-        known = 0 if self.due.is_whole else self.due.held
-        return known + len(self._seen) + len(self.forgotten) + len(self.lost)
+        return len(self.held) + len(self.forgotten) + len(self.lost)
 
     @property
     def missing(self) -> int:
-        return max(0, (self.due.num_results or 0) - self.met)
+        return max(0, (self.launch.num_results or 0) - self.met)
 
     @property
     def is_full(self) -> bool:
-        wanted = [count for count in (self.due.num_results, self.claimed) if count is not None]
+        wanted = [count for count in (self.launch.num_results, self.claimed) if count is not None]
         # Nothing is known of a launch without a count before its list has been read.
         return bool(wanted) and self.met >= max(wanted)
 
     @property
     def is_overfull(self) -> bool:
         """True if more have come since the count, or some of the ledger's are listed under other guids."""
-        return not self.due.is_whole and self.met > (self.due.num_results or self.met)
+        return not self.is_whole and self.met > (self.launch.num_results or self.met)
+
+    @property
+    def is_done(self) -> bool:
+        return self.is_full and not self.is_overfull and not self.has_shrunk
 
     @property
     def is_over(self) -> bool:
@@ -126,19 +126,14 @@ class _LaunchList:
 
     def take(self, pages: Sequence[Page[ResultRecord]], stored: Stored) -> int:
         """Count pages, and return the number of results not met before."""
-        before, guid = self.met, normalize_guid(self.due.project_launch_guid)
+        before, guid = self.met, self.launch.project_launch_guid
+        name = normalize_guid(guid)
         # Each unreadable one counts as met, since no other list has it in readable form.
-        unreadable = [*(one for page in pages for one in page.unreadable), *stored.unreadable]
-        self.lost |= {
-            one.guid or str(one.position): one
-            for one in unreadable
-            if normalize_guid(one.project_launch_guid) == guid
-        }
-        for name, fate in stored.met.get(self.due.project_launch_guid, {}).items():
-            if fate == "forgotten":
-                self.forgotten.add(name)
-            elif self.due.is_whole or fate == "new":
-                self._seen.add(name)
+        for one in (*(one for page in pages for one in page.unreadable), *stored.unreadable):
+            if normalize_guid(one.project_launch_guid) == name:
+                self.lost[one.guid or str(one.position)] = one
+        self.held |= stored.met.get(guid, set())
+        self.forgotten |= stored.forgotten.get(guid, set())
         found = self.met - before
         for page in pages:
             if page.total_count is None:
@@ -149,7 +144,7 @@ class _LaunchList:
                 self.has_shrunk = True
                 return found
             self._length = page.total_count
-            if {normalize_guid(one.project_launch_guid) for one in page.records} <= {guid}:
+            if {normalize_guid(one.project_launch_guid) for one in page.records} <= {name}:
                 self.claimed = page.total_count
         return found
 
@@ -159,34 +154,30 @@ class _LaunchList:
 
     def start_over(self) -> None:
         """Forget what was met, and count only what is met from now on."""
-        self.due.is_whole, self.claimed, self._length, self._has_ended = True, None, 0, False
-        for names in (self._seen, self.forgotten, self.lost):
+        self.is_whole, self.claimed, self._length, self._has_ended = True, None, 0, False
+        for names in (self.held, self.forgotten, self.lost):
             names.clear()
 
-    def expect(self, counted: int | None) -> None:
+    def expect(self, before: int | None, counted: int | None) -> None:
         """Use a newer count of the service."""
-        before = self.due.num_results
-        if counted is not None:
-            self.due.num_results = counted
-            if before is not None and counted < before:
-                self.start_over()
-            elif counted != before:
-                self._has_ended = False
+        if counted is not None and before is not None and counted < before:
+            self.start_over()
+        elif counted is not None and counted != before:
+            self._has_ended = False
         if self.is_overfull:
             self.start_over()
 
-    def conclude(self) -> ReadOutcome:
-        return ReadOutcome(
-            self.due.launch_id,
-            not self.is_full,
-            self.met - len(self.lost) if self.due.is_whole else None,
-            self.claimed if self.met < (self.claimed or 0) else None,
-            len(self.lost),
-        )
+    def conclude(self) -> None:
+        """Note what was listed of the launch."""
+        launch, lost = self.launch, len(self.lost)
+        launch.is_short = not self.is_full
+        launch.shown = self.met - lost if self.is_whole else None
+        launch.claimed = self.claimed if self.met < (self.claimed or 0) else None
+        launch.lost = lost
 
     def has_met(self, guid: str) -> bool:
         """Return whether a result of a launch that was read whole is listed."""
-        return guid in self._seen or guid in self.lost
+        return guid in self.held or guid in self.lost
 
 
 class _Opened(NamedTuple):
@@ -199,7 +190,7 @@ class _Opened(NamedTuple):
 
 @dataclass(slots=True)
 class ResultReading:
-    """Reading of the results that a campaign's launches lack; their counts are read again by `launches`.
+    """Reading of the results that a campaign's launches lack; their counts are read again by `reader`.
 
     Attributes:
         removed: results that were removed, since they are listed under other guids, or not at all.
@@ -207,7 +198,7 @@ class ResultReading:
     """
 
     context: ReconcileContext
-    launches: LaunchReader
+    reader: LaunchReader
     removed: Removed = field(default_factory=Removed, init=False)
     unreadable: list[Unreadable] = field(default_factory=list, init=False)
     lost: int = field(default=0, init=False)
@@ -216,24 +207,15 @@ class ResultReading:
 
     def __post_init__(self) -> None:
         """Prepare storing."""
-        self._ingest = ResultIngest(self.context, reading=self.launches.reading)
+        self._ingest = ResultIngest(self.context)
 
     def read_all(self) -> None:
         """Read all launches that lack results, and record the outcomes."""
-        for tag in self._count_due():
+        for tag in self.reader.tags:
             full = self.context.full or self._sweep(tag)
-            after = 0
-            while due := self._list_due(tag, after, full=full):
-                self._read_launches(list(map(_LaunchList, due)))
-                after = due[-1].launch_id
-
-    def _count_due(self) -> dict[str, DueResults]:
-        with self.context.ledger.reading() as connection:
-            return self.launches.reading.count_due(connection, full=self.context.full)
-
-    def _list_due(self, tag: str, after: int, *, full: bool) -> list[DueLaunch]:
-        with self.context.ledger.reading() as connection:
-            return self.launches.reading.list_due(connection, tag, after, _LAUNCHES, full=full)
+            due = [one for one in self.reader.list_under(tag) if full or one.is_uneven]
+            for group in divide(due, PAGES_AT_ONCE):
+                self._read_launches(self._list_parts(group, full=full))
 
     def _sweep(self, tag: str) -> bool:
         """Read the list of a tag where that takes fewer requests than those of its launches.
@@ -241,47 +223,57 @@ class ResultReading:
         Returns whether the list shrank: a deleted result may hide another one of any launch.
         """
         for _ in range(_SWEEPS):
-            due = self._count_due().get(tag)
-            if due is None or due.launches <= due.listed // PAGE + 1:
+            with self.context.ledger.reading() as connection:
+                self.reader.count_held(connection)
+            launches = [one for one in self.reader.list_under(tag) if one.num_results is not None]
+            listed = sum(one.num_results or 0 for one in launches)
+            if sum(one.is_uneven for one in launches) <= listed // PAGE + 1:
                 break
-            part = _TagList({"project_tag": tag}, due.lacking, due.listed)
-            found = self._read_list(part, self._open_list(part))
+            lacking = sum(max(0, (one.num_results or 0) - one.accounted) for one in launches)
+            part = _TagList({"project_tag": tag}, lacking, listed)
+            found = self._read_list(part)
             if part.has_shrunk:
                 return True
             with self.context.ledger.reading() as connection:
-                uneven = self.launches.reading.list_uncertain(connection, tag)
-            self.launches.read(tag, uneven)
+                self.reader.count_held(connection)
+            self.reader.read(tag, {one.project_launch_guid for one in launches if one.is_uneven})
             if not found:
                 break
         return False
 
+    def _list_parts(self, launches: Sequence[ReadLaunch], *, full: bool) -> list[_LaunchList]:
+        """Return the lists of launches.
+
+        A launch is read whole if the ledger has more than the service counts, as only the list tells which;
+        and if the ledger has none yet.
+        """
+        parts = []
+        with self.context.ledger.reading() as connection:
+            for one in launches:
+                is_whole = full or not 0 < one.held < (one.num_results or 0)
+                held = set[str]() if is_whole else list_held(connection, one.launch_id)
+                parts.append(_LaunchList(one, is_whole, held))
+        return parts
+
     def _open_list(self, part: _TagList | _LaunchList) -> ListWalk[ResultRecord]:
         return ListWalk(partial(self.context.client.read_results, part.filters))
 
-    def _read_launches(self, parts: list[_LaunchList]) -> None:
-        """Read launches by their own lists, the first pages of some while those of others are stored."""
-        opened = self._open_some(parts)
-        while opened:
+    def _read_launches(self, parts: Sequence[_LaunchList]) -> None:
+        """Read launches by their own lists, whose first pages are stored together."""
+        while opened := self._open_some(parts):
             parts = parts[len(opened) :]
-            ahead = start(partial(self._open_some, parts))
-            stored = self._store([page for one in opened for page in one.pages], [one.part for one in opened])
-            done, others = list[_LaunchList](), list[tuple[_Opened, int]]()
-            for one in opened:
-                found = one.part.take(one.pages, stored)
-                if one.part.is_full and not one.part.is_overfull and not one.part.has_shrunk:
-                    done.append(one.part)
-                else:
-                    others.append((one, found))
-            self._conclude(done)
-            for one, found in others:
-                self._read_launch(one, found)
-            opened = ahead()
+            stored = self._store([page for one in opened for page in one.pages])
+            found = [(one, one.part.take(one.pages, stored)) for one in opened]
+            self._conclude([one.part for one in opened if one.part.is_done])
+            for one, count in found:
+                if not one.part.is_done:
+                    self._read_launch(one, count)
 
     def _open_some(self, parts: Sequence[_LaunchList]) -> list[_Opened]:
         """Read the first pages of some launches; an error is raised once nothing was read before it."""
         opened: list[_Opened] = []
         try:
-            for part in parts[:PAGES_AT_ONCE]:
+            for part in parts:
                 walk = self._open_list(part)
                 opened.append(_Opened(part, walk, walk.read_pages(1)))
         except ServiceError:
@@ -292,90 +284,76 @@ class ResultReading:
     def _read_launch(self, opened: _Opened, found: int) -> None:
         """Read a launch on after its first page, which had so many results not met before."""
         part, fruitless = opened.part, 0
-        found = self._read_list(part, opened.walk, opened.pages, found)
+        found = self._read_on(part, opened.walk, found)
         for _ in range(ROUNDS):
             fruitless = 0 if found else fruitless + 1
             if not part.is_full or part.is_overfull:
-                part.expect(self.launches.read_again(part.due))
+                part.expect(part.launch.num_results, self.reader.read_again(part.launch))
             if part.is_over or fruitless == FRUITLESS_ROUNDS:
                 break
-            if not found and not part.due.is_whole:
+            if not found and not part.is_whole:
                 # Another process may have stored what was missing.
                 part.start_over()
-            found = self._read_list(part, self._open_list(part))
+            found = self._read_list(part)
         self._conclude([part])
 
     def _conclude(self, parts: Sequence[_LaunchList]) -> None:
         """Record the outcomes of launches that have been read."""
         if not parts:
             return
-        reading, outcomes = self.launches.reading, [part.conclude() for part in parts]
         for part in parts:
+            part.conclude()
             self.lost += len(part.lost)
             self._show(part.lost.values())
         with self.context.ledger.writing() as connection:
             exclude_others(connection)
             changed = {
-                part.due.launch_id: len(part.forgotten)
+                part.launch.launch_id: len(part.forgotten)
                 for part in parts
-                if part.is_full and len(part.forgotten) != part.due.forgotten
+                if part.is_full and len(part.forgotten) != part.launch.forgotten
             }
             note_forgotten_results(connection, changed)
-            reading.note_outcomes(connection, outcomes)
-            surplus = reading.find_surplus(connection, [one.launch_id for one in outcomes])
+            self.reader.count_held(connection, [part.launch for part in parts])
             for part in parts:
-                number = part.due.launch_id
-                if number in surplus:
-                    removed = remove_unlisted(connection, number, part.has_met, drops=self.context.drops)
+                if part.launch.surplus:
+                    number, drops = part.launch.launch_id, self.context.drops
+                    removed = remove_unlisted(connection, number, part.has_met, drops=drops)
                     self.removed = self.removed.add(removed)
 
     def _show(self, records: Iterable[Unreadable]) -> None:
         self.unreadable += [*records][: max(0, SHOWN - len(self.unreadable))]
 
-    def _read_list(
-        self,
-        part: _TagList | _LaunchList,
-        walk: ListWalk[ResultRecord],
-        pages: Sequence[Page[ResultRecord]] = (),
-        found: int | None = None,
-    ) -> int:
-        """Read a list until nothing is missing, or to its end, and return the number of new results.
+    def _read_list(self, part: _TagList | _LaunchList) -> int:
+        """Read a list until nothing is missing, or to its end, and return the number of new results."""
+        part.has_shrunk, walk = False, self._open_list(part)
+        return self._read_on(part, walk, self._take(part, walk.read_pages(1)))
 
-        `pages` have been stored already, with `found` new results.
-        """
-        total, most, wanted = 0, 1, part.missing + (found or 0)
-        part.has_shrunk = part.has_shrunk and found is not None
-        pages = pages or walk.read_pages(most)
-        while pages:
-            # Where much is new, fewer transactions, and the next pages are read meanwhile; a single page
-            # shows that nothing is.
-            most = min(2 * most, PAGES_AT_ONCE, -(-(wanted - total) // PAGE) - len(pages))
-            ahead = start(partial(walk.read_pages, most)) if total and most > 0 else None
-            if found is None:
-                launches = [part] if isinstance(part, _LaunchList) else []
-                found = part.take(pages, self._store(pages, launches))
-            total += found
-            following = [] if ahead is None else ahead()
-            if part.has_shrunk:
-                return total
+    def _read_on(self, part: _TagList | _LaunchList, walk: ListWalk[ResultRecord], found: int) -> int:
+        """Read a list on whose first page had so many new results; return their number in all."""
+        total, most = found, 1
+        while not part.has_shrunk and not part.is_full:
+            # Where much is new, fewer transactions; a single page shows that nothing is.
+            most = max(1, min(2 * most, PAGES_AT_ONCE, -(-part.missing // PAGE))) if found else 1
             if not found:
-                most = 1
                 walk.turn()
-            if not following and not part.is_full:
-                following = walk.read_pages(max(1, most))
-            pages, found = following, None
-        if walk.is_over:
+            if not (pages := walk.read_pages(most)):
+                break
+            found = self._take(part, pages)
+            total += found
+        if walk.is_over and not part.has_shrunk:
             part.end()
         return total
 
-    def _store(self, pages: Sequence[Page[ResultRecord]], parts: Sequence[_LaunchList]) -> Stored:
+    def _take(self, part: _TagList | _LaunchList, pages: Sequence[Page[ResultRecord]]) -> int:
+        return part.take(pages, self._store(pages))
+
+    def _store(self, pages: Sequence[Page[ResultRecord]]) -> Stored:
         """Store the results of some pages, of some launches' lists or a tag's."""
         stored = self._ingest.store(
             [one for page in pages for one in page.records],
             [one for page in pages for one in page.partial],
-            partly_held={part.due.launch_id for part in parts if not part.due.is_whole},
         )
-        self.context.observe_progress(sum(map(len, stored.met.values())))
+        self.context.observe_progress(stored.count)
         for one in (*(one for page in pages for one in page.unreadable), *stored.unreadable):
             # Those that name no launch may be of any.
             if not one.project_launch_guid and (name := one.guid or str(one.position)) not in self._nameless:

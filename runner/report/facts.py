@@ -5,14 +5,14 @@ The counts merge by addition, so that parts of the results can be counted apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 if TYPE_CHECKING:
     from datetime import date, datetime
-    from fractions import Fraction
 
     from runner.campaign.model import ResponseValue
     from runner.ledger.report_model import (
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         RunRow,
         ServicePlan,
     )
+    from runner.report.people_model import PeopleReport
     from runner.report.question_model import Scale
 
 
@@ -45,14 +46,6 @@ class QuestionOutline:
 
 
 @dataclass(frozen=True, slots=True)
-class WayOutline:
-    """One way in which a message goes out: that of an arm, or the only one, with an empty arm."""
-
-    arm: str
-    questions: tuple[QuestionOutline, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class AnalysisPlan:
     """The time of an experiment's verdict: a day, or the people texted in each arm, which fix one.
 
@@ -63,30 +56,55 @@ class AnalysisPlan:
     per_arm: int | None = None
 
 
+Way = tuple[QuestionOutline, ...]
+"""The questions of one way in which a message goes out."""
+
+
 @dataclass(frozen=True, slots=True)
 class MessageOutline:
     """One message as the campaign sends it, with the questions of all ways, each tag once.
 
-    Without `ways` there is one, without introduction and conclusion. A plain text has no questions.
+    `ways` are by arm; without any there is one, of an empty arm. A plain text has no questions.
     """
 
     id: str
     tag: str
-    questions: tuple[QuestionOutline, ...] = ()
-    ways: tuple[WayOutline, ...] = ()
+    questions: Way = ()
+    ways: Mapping[str, Way] = field(default_factory=dict)
 
     @property
-    def all_ways(self) -> tuple[WayOutline, ...]:
-        """The ways in which it goes out, at least one."""
-        return self.ways or (WayOutline("", self.questions),)
+    def all_ways(self) -> Mapping[str, Way]:
+        """The ways in which it goes out by arm, at least one."""
+        return self.ways or {"": self.questions}
 
 
 @dataclass(frozen=True, slots=True)
 class PooledOutline:
-    """A question as the first message asks it, and the ids of all messages that ask it on the same scale."""
+    """A question of the campaign, over all messages and arms that ask it on the same scale.
+
+    Attributes:
+        question: as the first message asks it.
+        messages: the ids of the messages.
+        labels: of all responses, each once, with what they count as.
+    """
 
     question: QuestionOutline
     messages: tuple[str, ...]
+    labels: Mapping[str, Fraction | None] = field(default_factory=dict)
+
+    @property
+    def low_end(self) -> Fraction:
+        """The highest low score: of `nps` detractors', else the second lowest point."""
+        points = sorted({point for point in self.labels.values() if point is not None})
+        return Fraction(6) if self.question.scale == "nps" else points[:2][-1]
+
+    @property
+    def is_whole(self) -> bool:
+        """True if it has a score, and all that counts in it is a whole number."""
+        points = [point for point in self.labels.values() if point is not None]
+        return self.question.scale in ("nps", "csat", "ces") and all(
+            point.denominator == 1 for point in points
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,27 +189,8 @@ class AnswerReading:
     concludes: bool = False
 
 
-Paths = Mapping[tuple[str, str], int]
-"""Participants by arm and path. A path has a character for each question of the message, in its order: `-`
-not answered, `a` answered, `c` answered in a way that ends the survey. Of several answers of one participant
-to one question the latest counts, here and everywhere."""
-
-
-@dataclass(frozen=True, slots=True)
-class ContactTally:
-    """The recipients of one message's accepted launches, by what the service says of their sessions.
-
-    Attributes:
-        sent: all of them.
-        listed: those whose session it lists.
-        opted_out: those who opted out by a reply, or whose session an opt-out ended.
-        texted: those whose text has left the service, by arm.
-    """
-
-    sent: int = 0
-    listed: int = 0
-    opted_out: int = 0
-    texted: Mapping[str, int] = field(default_factory=dict)
+Tally = Mapping[AnswerReading, int]
+"""People by the reading of their latest answer to a question, here and everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,35 +198,38 @@ class MessageTally:
     """The answers to one message, and its recipients.
 
     Attributes:
+        sent: recipients of accepted launches.
+        listed: those of them whose session the service lists.
+        texted: those of them whose text has left the service.
+        answered: participants with at least one result.
+        completed: participants who answered the last question, or ended the survey early.
+        opted_out: people who opted out by a reply, or whose session an opt-out ended.
         results: all of them, with earlier answers of the same participant.
-        refusals: those of them that are no answers: they opt out, or answer nothing.
         non_answers: those that answer nothing.
-        paths: participants by arm and path.
-        questions: participants by the reading of their answer, by tag, in the campaign's order.
         unknown: answers to questions that the campaign does not have, by tag.
+        questions: by tag, in the campaign's order.
+        asked: people who were asked each question, by tag.
         median_first_s: seconds from the start of the launch to a participant's first answer, the median.
         days: answers by day in the campaign's time zone.
-        contacts: its recipients.
     """
 
+    sent: int = 0
+    listed: int = 0
+    texted: int = 0
+    answered: int = 0
+    completed: int = 0
+    opted_out: int = 0
     results: int = 0
-    refusals: int = 0
     non_answers: int = 0
-    paths: Paths = field(default_factory=dict)
-    questions: Mapping[str, Mapping[AnswerReading, int]] = field(default_factory=dict)
     unknown: Mapping[str, int] = field(default_factory=dict)
+    questions: Mapping[str, Tally] = field(default_factory=dict)
+    asked: Mapping[str, int] = field(default_factory=dict)
     median_first_s: Fraction | None = None
     days: Mapping[date, int] = field(default_factory=dict)
-    contacts: ContactTally = ContactTally()
-
-    @property
-    def participants(self) -> int:
-        """Participants with at least one result."""
-        return sum(self.paths.values())
 
 
-Readings = Mapping[int, Mapping[AnswerReading, int]]
-"""People by the reading of their latest answer, by the question's number in `CampaignOutline.questions`."""
+Readings = Mapping[int, Tally]
+"""Of questions by their number in `CampaignOutline.questions`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,45 +241,14 @@ class GroupTally:
         answered: people with at least one answer.
         completed: people who reached the end of a survey; None where answers count only before a day.
         readings: of the campaign's scored questions.
+        people: all who were sent something, or may have been.
     """
 
     texted: int = 0
     answered: int = 0
     completed: int | None = 0
     readings: Readings = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class PeopleTally:
-    """Everybody who was sent something, or may have been: each once, over all messages.
-
-    Attributes:
-        sent: people of accepted launches.
-        unresolved: people only of launches whose outcome is not known.
-        queued: people of `sent` whose texts all wait.
-        blocked: people of `sent` whom an earlier opt-out kept from every text.
-        withdrawn: people of `sent` whose texts all waited until the service ended their sessions.
-        uncertain: people of `sent` of whom it is not known whether a text has left the service.
-        texted: the others of `sent`.
-        answered: people with at least one answer.
-        completed: people who reached the end of a survey.
-        opted_out: people who opted out after a text of the campaign.
-        open: people with a session in a survey that has not ended.
-        dispositions: people of surveys by the names of `Dispositions`.
-    """
-
-    sent: int = 0
-    unresolved: int = 0
-    queued: int = 0
-    blocked: int = 0
-    withdrawn: int = 0
-    uncertain: int = 0
-    texted: int = 0
-    answered: int = 0
-    completed: int = 0
-    opted_out: int = 0
-    open: int = 0
-    dispositions: Mapping[str, int] = field(default_factory=dict)
+    people: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,16 +304,18 @@ class CampaignTally:
 
     Attributes:
         messages: by id.
+        people: over all messages, without rates.
         strays: results of unknown messages.
-        people: over all messages.
-        questions: those that several messages ask, by their number in `CampaignFacts.questions`.
+        questions: those that several messages ask, by their number in `CampaignOutline.questions`.
         groups: by column of the audience, and its value.
         arms: None without an experiment.
+        readings: by the numbers that the engine's tables have for them.
     """
 
-    messages: Mapping[str, MessageTally] = field(default_factory=dict)
+    messages: Mapping[str, MessageTally]
+    people: PeopleReport
     strays: int = 0
-    people: PeopleTally = PeopleTally()
     questions: Mapping[int, PooledTally] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, GroupTally]] = field(default_factory=dict)
     arms: ArmTally | None = None
+    readings: Sequence[AnswerReading] = ()

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from runner.document import build
 from runner.ledger.model import parse_moment
 from runner.ledger.report_model import COUNTED, MessageTotals, NamedCount, PartialCount, name_parts
-from runner.report.breakdowns import add_up, break_down, summarise_question, summarise_unread
+from runner.report.breakdowns import add_up, break_down, summarise_question
 from runner.report.experiment import describe_experiment
-from runner.report.facts import MessageTally, PooledTally
-from runner.report.funnel import count_completed, estimate_eligibility, follow_questions, outcome_rates
+from runner.report.facts import CampaignFacts, CampaignOutline, CampaignTally, MessageOutline, MessageTally
 from runner.report.model import (
     Audience,
     CampaignReport,
@@ -25,8 +24,8 @@ from runner.report.model import (
     RunReport,
     Sessions,
 )
-from runner.report.people_model import SMALL_GROUP, Dispositions, PeopleReport
-from runner.report.scores import divide, wilson_interval
+from runner.report.people_model import SMALL_GROUP, PeopleReport, estimate_eligibility, outcome_rates
+from runner.report.scores import divide, rate_response
 from runner.source.quantity import read_number
 from runner.wording import hide_phones
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from runner.ledger.report_model import AudienceRow, OpenDifferences, RunRow, ServicePlan
-    from runner.report.facts import CampaignFacts, CampaignOutline, CampaignTally, MessageOutline, PeopleTally
     from runner.report.question_model import QuestionReport
 
 
@@ -99,15 +97,9 @@ class _Message:
     @cached_property
     def texted(self) -> int | None:
         """Recipients who got the text; None unless the ledger has all of them, but those forgotten."""
-        held, totals = self.tally.contacts, self.totals
-        is_whole = held.sent + self.facts.forgotten >= totals.sent
-        is_known = is_whole and self.is_read and totals.queued is not None
-        return sum(held.texted.values()) if is_known else None
-
-    @property
-    def has_rate(self) -> bool:
-        """True if the response rate is defined, and known."""
-        return bool(self.outline.questions) and 0 < (self.texted or 0) >= self.tally.participants
+        is_whole = self.tally.sent + self.facts.forgotten >= self.totals.sent
+        is_known = is_whole and self.is_read and self.totals.queued is not None
+        return self.tally.texted if is_known else None
 
     @property
     def knows_sessions(self) -> bool:
@@ -119,29 +111,12 @@ class _Message:
         if totals.queued is None or totals.active is None or totals.complete is None:
             return False
         counted = totals.queued + totals.active + totals.complete
-        return self.is_read and self.tally.contacts.listed + self.facts.forgotten >= counted
-
-    @cached_property
-    def reached(self) -> Mapping[str, int]:
-        """Recipients who were texted, by the tag of their first question."""
-        firsts = {way.arm: way.questions[0].tag for way in self.outline.all_ways if way.questions}
-        texted = self.tally.contacts.texted
-        by_arm = add_up((tag, texted.get(arm, 0)) for arm, tag in firsts.items())
-        # Who was in an arm that is no more is texted, too.
-        return by_arm if len(by_arm) > 1 or self.texted is None else dict.fromkeys(by_arm, self.texted)
+        return self.is_read and self.tally.listed + self.facts.forgotten >= counted
 
 
 def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_GROUP) -> CampaignReport:
     """Return a campaign's metrics. Groups of fewer than `least` people are not shown."""
-    messages = {
-        one.id: _Message(
-            facts,
-            one,
-            facts.totals.get(one.id, MessageTotals(one.id)),
-            tally.messages.get(one.id, MessageTally()),
-        )
-        for one in facts.outline.messages
-    }
+    messages = {one.id: _find_message(facts, one, tally) for one in facts.outline.messages}
     is_read = all(one.is_read for one in messages.values())
     reported = tuple(map(_summarise_message, messages.values()))
     people = _summarise_people(facts, tally.people, messages)
@@ -180,6 +155,11 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
     )
 
 
+def _find_message(facts: CampaignFacts, outline: MessageOutline, tally: CampaignTally) -> _Message:
+    totals = facts.totals.get(outline.id, MessageTotals(outline.id))
+    return _Message(facts, outline, totals, tally.messages.get(outline.id, MessageTally()))
+
+
 def _find_own_discrepancies(tally: CampaignTally, people: PeopleReport) -> Iterator[str]:
     """Yield the discrepancies that belong to no message."""
     if tally.strays:
@@ -203,60 +183,51 @@ def _choose(choose: Callable[..., datetime], times: Iterable[datetime | None]) -
     return choose(known) if known else None
 
 
+_OF_TEXTED = ("queued", "blocked", "withdrawn", "uncertain", "texted")
+_OF_ANSWERS = ("answered", "completed")
+_OF_SESSIONS = ("open", "replaced", "dispositions")
+
+
 def _summarise_people(
-    facts: CampaignFacts, tally: PeopleTally, messages: Mapping[str, _Message]
+    facts: CampaignFacts, tally: PeopleReport, messages: Mapping[str, _Message]
 ) -> PeopleReport:
-    """Return the outcome by person."""
+    """Return the outcome by person: of what was counted what is known, with its rates."""
     controls = [row.dispositions.get("control_group", 0) for row in facts.audiences.values()]
-    base = PeopleReport(
-        recipients=tally.sent + tally.unresolved,
-        sent=tally.sent,
-        unresolved=tally.unresolved,
-        control_group=max(controls) if controls and facts.outline.has_control_group else None,
-        is_interim=bool(tally.open or tally.unresolved) or not all(one.is_read for one in messages.values()),
-    )
-    if not all(one.is_read for one in messages.values()) or (tally.unresolved and not tally.sent):
-        return base
-    base = base.replace(opted_out=tally.opted_out)
-    if all(one.texted is not None for one in messages.values()):
-        base = base.replace(
-            queued=tally.queued,
-            blocked=tally.blocked,
-            withdrawn=tally.withdrawn,
-            uncertain=tally.uncertain,
-            texted=tally.texted,
-        )
     surveys = [one for one in messages.values() if one.outline.questions]
-    if not surveys:
-        return base
-    base = base.replace(
-        answered=tally.answered,
-        completed=tally.completed,
-        completion_rate=divide(tally.completed, tally.answered),
+    is_read = all(one.is_read for one in messages.values())
+    is_known = is_read and bool(tally.sent or not tally.unresolved)
+    knows_texted = is_known and all(one.texted is not None for one in messages.values())
+    knows_answers = is_known and bool(surveys)
+    knows_sessions = knows_answers and all(one.knows_sessions for one in surveys if one.totals.launches)
+    unknown = [
+        *(("opted_out",) if not is_known else ()),
+        *(_OF_TEXTED if not knows_texted else ()),
+        *(_OF_ANSWERS if not knows_answers else ()),
+        *(_OF_SESSIONS if not knows_sessions else ()),
+    ]
+    people = tally.replace(
+        control_group=max(controls) if controls and facts.outline.has_control_group else None,
+        is_interim=bool(tally.open or tally.unresolved) or not is_read,
+        **dict.fromkeys(unknown),
     )
-    texted = base.texted or 0
-    if 0 < texted >= tally.answered:
-        base = base.replace(
-            response_rate=divide(tally.answered, texted),
-            response_rate_interval=wilson_interval(tally.answered, texted),
-        )
-    if not all(one.knows_sessions for one in surveys if one.totals.launches):
-        return base
-    return _dispose(base.replace(open=tally.open), tally)
+    return _rate(people)
 
 
-def _dispose(base: PeopleReport, tally: PeopleTally) -> PeopleReport:
-    """Return the outcome with its dispositions, as `runner.report.funnel` defines them."""
-    dispositions = Dispositions(**tally.dispositions)
-    replaced, rest = dispositions.replaced, (base.texted or 0) - dispositions.replaced
-    has_rate = base.response_rate is not None and rest > 0
-    return base.replace(
-        replaced=replaced,
-        response_rate_without_replaced=divide(tally.answered, rest) if has_rate else None,
-        dispositions=dispositions,
-        # Nobody is known to be ineligible: a refused send says nothing of its recipients.
-        rates=outcome_rates(dispositions, estimate_eligibility(dispositions.eligible, 0)),
+def _rate(people: PeopleReport) -> PeopleReport:
+    """Return people with the rates of what is known of them, as `runner.report.people_model` defines them."""
+    answered, dispositions = people.answered, people.dispositions
+    rate, interval = rate_response(people.texted, answered)
+    people = people.replace(
+        response_rate=rate,
+        response_rate_interval=interval,
+        completion_rate=divide(people.completed, answered),
     )
+    if dispositions is None:
+        return people
+    # Nobody is known to be ineligible: a refused send says nothing of its recipients.
+    rates = outcome_rates(dispositions, estimate_eligibility(dispositions.eligible, 0))
+    rest = None if rate is None or people.texted is None else people.texted - dispositions.replaced
+    return people.replace(rates=rates, response_rate_without_replaced=divide(answered, rest))
 
 
 def _report_run(row: RunRow) -> RunReport:
@@ -277,17 +248,15 @@ def _pool_questions(
             own = known[pooled.messages[0], pooled.question.tag]
             yield PooledQuestion(own, (QuestionPart(pooled.messages[0], own.answers),))
         elif not all(messages[name].is_read for name in pooled.messages):
-            unread = summarise_unread(pooled.question)
+            unread = summarise_question(pooled.question, None)
             yield PooledQuestion(unread, tuple(QuestionPart(name, None) for name in pooled.messages))
         else:
-            counted = tally.questions.get(number, PooledTally())
+            counted = tally.questions[number]
             parts = add_up((message, count) for (message, _), count in counted.readings.items())
             readings = add_up((reading, count) for (_, reading), count in counted.readings.items())
-            question = summarise_question(pooled.question, readings)
             is_known = all(messages[name].texted is not None for name in pooled.messages)
-            asked = counted.asked if is_known else None
             yield PooledQuestion(
-                question.replace(asked=asked, answer_rate=divide(question.answers, asked)),
+                summarise_question(pooled.question, readings, counted.asked if is_known else None),
                 tuple(QuestionPart(name, parts[name]) for name in pooled.messages),
             )
 
@@ -299,7 +268,7 @@ def _summarise_message(one: _Message) -> MessageReport:
     if not outline.questions:
         known |= {"participants_answered": None, "participants_completed": None}
     ended = divide(known["participants_completed"], known["participants_answered"])
-    answered, texted = tally.participants, one.texted if one.has_rate else None
+    rate, _ = rate_response(one.texted if outline.questions else None, tally.answered)
     plan_share, cost_usd = price_renders(totals.renders, one.facts.price)
     return build(
         MessageReport,
@@ -314,7 +283,7 @@ def _summarise_message(one: _Message) -> MessageReport:
         texted=one.texted,
         rejected=_know_rejected(one),
         sessions=Sessions(totals.queued, totals.active, totals.complete),
-        response_rate=divide(answered, texted),
+        response_rate=rate,
         completion_rate=ended if outline.questions else None,
         **known,
         discrepancies=tuple(_find_discrepancies(one)),
@@ -333,10 +302,10 @@ def _summarise_message(one: _Message) -> MessageReport:
 def _count_people(one: _Message) -> dict[str, int]:
     """Return the counts that the ledger holds, as far as answers were read."""
     return {
-        "participants_answered": one.tally.participants,
-        "participants_completed": count_completed(one.outline, one.tally.paths),
+        "participants_answered": one.tally.answered,
+        "participants_completed": one.tally.completed,
         "results": one.tally.results,
-        "opt_outs": one.tally.contacts.opted_out,
+        "opt_outs": one.tally.opted_out,
         "doubtful": one.facts.doubtful.get(one.outline.id, 0),
         "non_answers": one.tally.non_answers,
     }
@@ -362,16 +331,12 @@ def _list_parts(one: _Message, held: Mapping[str, int]) -> tuple[NamedCount, ...
 
 
 def _summarise_questions(one: _Message) -> Iterator[QuestionReport]:
-    steps = follow_questions(one.outline, one.tally.paths, one.reached)
+    firsts = {way[0].tag for way in one.outline.all_ways.values() if way}
     for question in one.outline.questions:
-        if not one.is_read:
-            yield summarise_unread(question)
-            continue
-        asked, answered = steps[question.tag]
-        is_known = one.texted is not None or question.tag not in one.reached
-        yield summarise_question(question, one.tally.questions.get(question.tag, {})).replace(
-            asked=asked if is_known else None, answer_rate=divide(answered, asked) if is_known else None
-        )
+        is_known = one.is_read and (one.texted is not None or question.tag not in firsts)
+        asked = one.tally.asked.get(question.tag, 0) if is_known else None
+        readings = one.tally.questions.get(question.tag, {}) if one.is_read else None
+        yield summarise_question(question, readings, asked)
 
 
 def _describe_audience(facts: AudienceRow | None) -> Audience | None:
@@ -407,7 +372,7 @@ def _find_discrepancies(one: _Message) -> Iterator[str]:
             yield f"Launches of which the service does not say {_NAMES[name]}: {lacking:,}."
     if totals.reconciled_at is not None and not totals.unread:
         yield from _compare_counts(totals, one.tally, one.facts.forgotten)
-    answered = one.tally.participants
+    answered = one.tally.answered
     if answered > totals.sent:
         yield (
             f"Participants who answered: {answered:,}; recipients that were sent to: {totals.sent:,}. "

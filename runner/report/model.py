@@ -176,8 +176,8 @@ class CampaignReport(Document, frozen=True, kw_only=True):
     """The results of one SMS survey campaign, from the reconciled record.
 
     It is a function of that record: the same record gives the same document, byte for byte. Phone numbers
-    never stand in it; people's own words do if they are asked for, with what tells who they are masked.
-    What is not known is null, never 0. It begins with the campaign, where a person counts once; its
+    never stand in it; people's own words do if they are asked for, with names, phones and e-mail addresses
+    masked. What is not known is null, never 0. It begins with the campaign, where a person counts once; its
     messages follow.
 
     Attributes:
@@ -250,7 +250,7 @@ class CampaignReport(Document, frozen=True, kw_only=True):
 
     @property
     def cost_usd(self) -> Fraction | None:
-        """What its texts cost, in US dollars; None where that is not known of every message sent."""
+        """The cost of its texts in US dollars; None where that is not known of every message sent."""
         costs = [message.cost_usd for message in self.messages if message.sent]
         known = [cost for cost in costs if cost is not None]
         return sum(known, Fraction()) if known and len(known) == len(costs) else None

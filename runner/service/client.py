@@ -37,6 +37,8 @@ _BUSY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 _REJECTED = {*_NO_ACCESS, 400, 404, 405, 406, 410, 411, 413, 414, 415, 422, 431}
 """Answers that blame the request. A gateway may give any other one after it has passed the request on."""
 _PHONE = re.compile(r"\+?\(?\d(?:[\s().-]{0,2}\d){6,14}")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+"""Valid in JSON and not in databases: NUL on PostgreSQL, half a surrogate pair on either."""
 _SHOWN = 200
 _JSON = {"format": "json"}
 """Format of lists and records: asked for each time, since the service's own default is not documented."""
@@ -305,10 +307,20 @@ def _written_forms(secret: str) -> set[str]:
 
 def _read_object(body: bytes) -> dict[str, Any] | None:
     try:
-        data = json.loads(body)
+        text = body.decode(json.detect_encoding(body), "surrogatepass")
+        # Escapes and other characters than ASCII can be what `_clean` replaces.
+        data = json.loads(text, object_hook=None if text.isascii() and "\\u" not in text else _clean)
     except (ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None
+
+
+def _clean(values: dict[str, Any]) -> dict[str, Any]:
+    """Return an object's values without the characters that databases cannot store."""
+    return {
+        name: _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value) if isinstance(value, str) else value
+        for name, value in values.items()
+    }
 
 
 def _read_guid(body: bytes) -> str | None:

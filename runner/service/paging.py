@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
-from threading import Thread
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic
 
 from runner.errors import ServiceError, UnusableListError
 from runner.service.model import PAGE, Record, Unreadable
@@ -17,9 +15,6 @@ if TYPE_CHECKING:
 
     from runner.service.client import ServiceClient
     from runner.service.model import Page, StatRecord
-
-
-Found = TypeVar("Found")
 
 MOST_RECORDS = 100_000_000
 """Most records that a list may have, or claim."""
@@ -142,21 +137,6 @@ class ListWalk(Generic[Record]):
         if self._longest is None:
             self._longest = 2 * total + _GROWTH
         return min(total, self._longest)
-
-
-def start(read: Callable[[], Found]) -> Callable[[], Found]:
-    """Read in another thread, and return a function that waits for the outcome."""
-    ahead: Future[Found] = Future()
-
-    def run() -> None:
-        try:
-            ahead.set_result(read())
-        except BaseException as error:  # noqa: BLE001  for who waits
-            ahead.set_exception(error)
-
-    # A daemon: an interrupted process does not wait for the service's answer.
-    Thread(target=run, daemon=True).start()
-    return ahead.result
 
 
 @dataclass(frozen=True, slots=True)

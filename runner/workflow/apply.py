@@ -36,9 +36,10 @@ from runner.source.quantity import write_duration
 from runner.workflow.approval_coverage import ApprovalStore, leave_out_unapproved
 from runner.workflow.delivery.apply_session import ApplySession
 from runner.workflow.delivery.campaign_run import RunOptions, keep_audiences, trace_run
-from runner.workflow.delivery.delivery import DeliveryRun, RunPlanning
+from runner.workflow.delivery.delivery import DeliveryRun
 from runner.workflow.failures import Failures
 from runner.workflow.observer import warn
+from runner.workflow.plans.cluster_planning import choose_cluster
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import (
@@ -49,7 +50,6 @@ from runner.workflow.plans.planning import (
     leave_out_waiting,
 )
 from runner.workflow.plans.saved import RENEWAL, describe_campaign
-from runner.workflow.workspace.clustering import choose_cluster
 from runner.workflow.workspace.record_files import RecordRemote
 from runner.workflow.workspace.workspace import Workspace
 
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.plans.saved import SavedPlan
     from runner.workflow.scope import Scope
-    from runner.workflow.workspace.clustering import ClusterSettings
 
 
 PARTLY_DONE = 3
@@ -244,7 +243,7 @@ def apply_campaigns(
     """
     saved = options.saved
     scope, workspace, plan_options = prepare_run(scope, options)
-    cluster = _choose_cluster(scope, workspace, plan_options.limit)
+    cluster = choose_cluster(scope, workspace, plan_options.limit)
     with (
         workspace.open_ledger() as opened,
         ApplySession(workspace, opened, scope, options) as session,
@@ -257,7 +256,7 @@ def apply_campaigns(
         names = RecordNames(workspace, opened, is_target_only=options.settle_only)
         workspace.say_risks(opened, quiet=scope.quiet)
         failures, pace = Failures(), Pace(None, time.monotonic, session.stop)
-        run = DeliveryRun(session, failures, RunPlanning(session, failures, names, cluster), pace)
+        run = DeliveryRun(session, failures, pace, names, cluster)
         reader = PlanContextReader(workspace, opened, saved.now if saved else workspace.now())
         planned = run.plan(scope, plan_options, reader)
         # Unknown outcomes are an error of sending, not of settling.
@@ -302,17 +301,6 @@ def _refuse_nonsense(scope: Scope, options: ApplyOptions) -> None:
         raise UsageError("--plan says what to send: PATH, --only and --limit don't go with it")
 
 
-def _choose_cluster(scope: Scope, workspace: Workspace, limit: int | None) -> ClusterSettings | None:
-    """Return the cluster that plans; None to plan in this process."""
-    cluster = choose_cluster(scope, workspace, limit)
-    if cluster is not None and workspace.state is not None:
-        raise UsageError(
-            "--state-remote doesn't go with --cluster: the ledger is what all machines share",
-            hint="leave out --state-remote, and unset RUNNER_STATE_REMOTE",
-        )
-    return cluster
-
-
 def _choose_sound(
     planned: Sequence[PlanResult], run: DeliveryRun, options: ApplyOptions, plan_options: PlanOptions
 ) -> Sequence[PlanResult]:
@@ -328,7 +316,7 @@ def _choose_sound(
         run.failures.accept_pauses(saved.knows_pause)
         planned = leave_out_paused(planned, run.failures)
         saved.require_unchanged(planned, run.failures.errors)
-        planned = run.planning.bring_forward(planned, plan_options)
+        planned = run.bring_forward(planned, plan_options)
     for line in describe_unread(planned):
         warn(line)
     planned = leave_out_refused(planned, run.failures, ". Nothing was sent")
@@ -349,7 +337,7 @@ def _leave_out_misdated(planned: Sequence[PlanResult], run: DeliveryRun) -> Sequ
     timed = [item for item in planned if item.campaign.goes_by_clock and item.plan.recipients_to_send]
     if not timed or run.session.workspace.target.name == SANDBOX:
         return planned
-    client, _ = run.session.open_service()
+    client, _ = run.session.service
     apart_s = client.measure_clock()
     if apart_s is None or apart_s <= MOST_APART_S:
         return planned
@@ -373,9 +361,9 @@ def _require_unchanged(planned: Sequence[PlanResult], saved: SavedPlan | None) -
         PlanChangedError: names the file; nothing of any campaign was sent.
     """
     for item in planned:
-        if item.own_planner is not None and item.plan.recipients_to_send:
+        if item.planner is not None and item.plan.recipients_to_send:
             try:
-                item.own_planner.require_unchanged()
+                item.planner.require_unchanged()
             except PlanChangedError as error:
                 again = "nothing was sent; run the same command again"
                 hint = RENEWAL if saved else again
@@ -417,7 +405,8 @@ def _warn_of_failures(run: CampaignRun) -> None:
     if summary.pause is not None:
         warn(f"{name} is {summary.pause.describe()}; `runner resume {name}` lets it go on")
     said = {None, ENDED, TOO_LATE, final and final.detail}
-    for detail in sorted(filter(None, summary.failure_details - said))[:_SHOWN_DETAILS]:
+    failed = {row.detail for row in summary.tally if row.state != "sent"}
+    for detail in sorted(filter(None, failed - said))[:_SHOWN_DETAILS]:
         warn(f"{name}: {detail}")
 
 

@@ -22,13 +22,14 @@ from runner.campaign.variants import Draw
 from runner.errors import CampaignError
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.people.opt_outs import read_suppressions
+from runner.ledger.record.campaign_record import find_campaign_id
 from runner.ledger.results import contacts, sendings
 from runner.ledger.results.result_feed import find_mark, iterate_feed, read_version
 from runner.report.columns.answer_files import AnswerFiles, LowScores
 from runner.report.columns.counting import count_campaign
-from runner.report.columns.dataset import ResultColumns, find_copy, load_members, load_refusing
+from runner.report.columns.dataset import ResultColumns, find_copy, load_members
 from runner.report.columns.file_columns import FileContent
-from runner.report.columns.kept_answers import CELL_SEPARATOR, KeptAnswers
+from runner.report.columns.kept_answers import CELL_SEPARATOR, gather_comments, keep_answers
 from runner.report.gathering import gather_facts, outline_campaign, read_refusals
 from runner.report.metrics import find_as_of, summarise
 from runner.report.people_model import SMALL_GROUP
@@ -60,8 +61,8 @@ class ReportOptions:
 
     `columns` of the audience break the turnout down, into groups of at least `least` recipients. With
     `include_pii`, files of answers contain phones, and people's own words as they are; with `comments`,
-    reports and files have these with what tells who people are masked. `formats` of files of answers are
-    written to `folder`.
+    reports and files have these with names, phones and e-mail addresses masked. `formats` of files of
+    answers are written to `folder`.
     """
 
     columns: tuple[str, ...] = ()
@@ -90,7 +91,8 @@ class CampaignReporter:
         self._ledger, self._campaign, self._options = ledger, campaign, options
         files = self._files = options.list_files(campaign.name)
         self._target = workspace.target
-        self._record = workspace.read_head(ledger, campaign)
+        self._campaign_id = find_campaign_id(ledger, workspace.identify_safely(campaign))
+        self._key = None if self._campaign_id is None else workspace.key
         self._outline = outline_campaign(campaign)
         self._columns = tuple(dict.fromkeys(find_group_column(campaign, name) for name in options.columns))
         if files and campaign.export_columns:
@@ -114,20 +116,20 @@ class CampaignReporter:
                 may_call = self._read_barred(connection)
                 gone, is_changed = self._compare_audience(connection)
             wants_answers = bool(self._files or self._has_comments)
-            kept = KeptAnswers(engine, self._outline) if wants_answers else None
-            problem = self._load_members(engine, may_call, gone) if kept or self._columns else None
+            needs_members = wants_answers or self._columns
+            problem = self._load_members(engine, may_call, gone) if needs_members else None
             tally = count_campaign(
                 engine,
                 self._outline,
                 self._campaign.message_ids,
                 [column.name for column in self._columns],
                 as_of=find_as_of(facts),
-                keep_answers=None if kept is None else kept.keep,
             )
             report = summarise(facts, tally, least=self._options.least)
-            if kept is None:
+            if not wants_answers:
                 return report
-            comments = self._finish(engine, kept, problem)
+            keep_answers(engine, self._outline, tally.readings)
+            comments = self._finish(engine, problem)
             return report.replace(
                 comments=None if comments is None else comments.replace(is_audience_changed=is_changed)
             )
@@ -137,18 +139,16 @@ class CampaignReporter:
     ) -> CampaignFacts:
         """Return the ledger's data on the campaign, and update the engine's tables of results and people."""
         # A campaign that was never sent has no rows in the ledger.
-        campaign, campaign_id = self._campaign, self._record.campaign_id or 0
-        refusals = read_refusals(connection, campaign_id, campaign.message_ids)
+        campaign, campaign_id = self._campaign, self._campaign_id or 0
         copy.refresh(
             engine,
             read_version(connection),
             lambda since: iterate_feed(connection, campaign_id, since),
             lambda revision: find_mark(connection, revision),
-            refusals.results,
+            read_refusals(connection, campaign_id),
             contacts.read_contact_mark(connection, campaign_id),
             lambda: contacts.iterate_contacts(connection, campaign_id),
         )
-        load_refusing(engine, ((*person, str(int(is_known))) for person, is_known in refusals.people.items()))
         return gather_facts(connection, campaign, self._target.name, self._outline, campaign_id)
 
     def _read_barred(self, connection: LedgerConnection) -> Callable[[str], bool]:
@@ -157,10 +157,10 @@ class CampaignReporter:
         Raises:
             CampaignError: a list of excluded people cannot be read.
         """
-        if not self._calls or self._record.key is None:
+        if not self._calls or self._key is None:
             return lambda _: False
         problems = Problems()
-        suppressions = read_suppressions(connection, self._record.key)
+        suppressions = read_suppressions(connection, self._key)
         excluded = read_excluded(self._campaign, problems)
         if problems.error_count:
             raise CampaignError(
@@ -176,7 +176,7 @@ class CampaignReporter:
         """
         if not self._has_comments:
             return [], False
-        sent = read_trace(sendings.read_audience_trace(connection, self._record.campaign_id or 0))
+        sent = read_trace(sendings.read_audience_trace(connection, self._campaign_id or 0))
         if sent is None:
             return [], False
         now = trace_audience(self._campaign)
@@ -198,7 +198,7 @@ class CampaignReporter:
         has_control_group = self._files and variants is not None and variants.holdout
         is_for_files = self._options.include_pii or self._exported or self._language or has_control_group
         # Before anything was sent nobody has a pseudonym.
-        key = self._record.key if self._columns or self._has_comments or is_for_files else None
+        key = self._key if self._columns or self._has_comments or is_for_files else None
         try:
             load_members(engine, () if key is None else self._list_members(key, may_call, gone), names)
         except CampaignError as error:
@@ -257,10 +257,10 @@ class CampaignReporter:
         cells = (value for name, value in recipient.vars.items() if shared.get(name) != value)
         return CELL_SEPARATOR.join(map(str, cells))
 
-    def _finish(self, engine: Engine, kept: KeptAnswers, problem: str | None) -> CommentsReport | None:
+    def _finish(self, engine: Engine, problem: str | None) -> CommentsReport | None:
         """Write the files, once all answers were counted, and return the comments, if they are wanted."""
         # The files mask all words, comments only those that they show.
-        comments = kept.gather_comments(problem) if self._has_comments else None
+        comments = gather_comments(engine, self._outline, problem) if self._has_comments else None
         if self._files:
             content = FileContent(
                 campaign=self._campaign.name,
@@ -270,7 +270,7 @@ class CampaignReporter:
                 has_phones=self._options.include_pii,
                 has_words=self._options.include_pii or self._has_comments,
             )
-            answers = AnswerFiles(engine, kept, content, self._find_low(kept) if self._calls else None)
+            answers = AnswerFiles(engine, self._outline, content, self._find_low() if self._calls else None)
             for name, file in self._files.items():
                 answers.write(name, file)
         return comments
@@ -282,7 +282,7 @@ class CampaignReporter:
         key = TargetKey.of(self._target.name, self._target.state_key)
         return key.seal("export", self._campaign.name.encode())
 
-    def _find_low(self, kept: KeptAnswers) -> LowScores:
+    def _find_low(self) -> LowScores:
         """Return which scores are low.
 
         Raises:
@@ -294,11 +294,11 @@ class CampaignReporter:
                 f"{name} has no score, so nobody has a low one",
                 hint="name the question that has it: `score: {question: TAG}`",
             )
-        question = kept.questions[score]
-        if question.outline.scale != "number":
+        question = self._outline.questions[score]
+        if question.question.scale != "number":
             return LowScores(score, f"<= {float(question.low_end)}")
         if self._campaign.score_target is None:
-            tag = question.outline.tag
+            tag = question.question.tag
             raise CampaignError(
                 f"{name} does not say which answers to `{tag}` are low",
                 hint=f"say what is not: `score: {{question: {tag}, target: 3}}`",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from runner.document import Count, Described, Document, FailedCampaign, Part, build
 from runner.errors import RunLockedError, ServiceError
 from runner.ledger.people.replies import list_opt_ins
+from runner.ledger.record.campaign_record import enter_identity, rewrite_lockfile
 from runner.ledger.report_model import ListedDifference, ServicePlan, list_differences
 from runner.ledger.results.sendings import store_service_plan
 from runner.reconcile.account import AccountReading
@@ -235,13 +236,12 @@ class _Run:
     def reconcile(self, campaign: Campaign) -> ReconcileSummary:
         """Reconcile one campaign, and write its lockfile."""
         workspace, options = self.workspace, self.options
-        record = workspace.enter_head(self.ledger, campaign)
-        campaign_id, key = record.require_entered()
+        campaign_id = enter_identity(self.ledger, workspace.identify_safely(campaign))
         names = {"campaign": campaign.name, "target": workspace.target.name}
         context = ReconcileContext(
             self.ledger,
             self.client,
-            key,
+            workspace.key,
             campaign_id,
             workspace.now_text(),
             full=options.full or options.drops,
@@ -258,7 +258,7 @@ class _Run:
         measure("sms_campaign.result.read", summary.new_results, **names)
         try:
             with workspace.hold_lock(self.ledger, campaign):
-                workspace.rewrite_lockfile(self.ledger, campaign, record)
+                rewrite_lockfile(self.ledger, workspace.identify(campaign), campaign_id)
         except RunLockedError as error:
             # That run writes it.
             if not options.quiet:

@@ -71,12 +71,13 @@ def _send_to(workspace: Workspace, launches: Iterable[PlannedLaunch], own: str) 
 
 def _as_if_new(record: Record) -> Record:
     """Return a record without deliveries, so that delivered messages are sampled, too."""
-    return replace(record, deliveries=RecordedDeliveries({}, {}))
+    return replace(record, known=RecordedDeliveries({}, {}))
 
 
 def _refuse_opted_out(planned: Iterable[PlanResult], phone: str) -> None:
     for item in planned:
-        suppressions = item.context.suppressions
+        context = None if item.planner is None else item.planner.context
+        suppressions = None if context is None else context.suppressions
         found = suppressions.find(phone) if suppressions is not None else None
         if found is not None:
             how = "opted out" if found == "confirmed" else "may have opted out"

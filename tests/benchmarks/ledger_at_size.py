@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 from runner.ledger.database import Ledger
 from runner.ledger.maintenance import copy_ledger
 from runner.ledger.model import Intent, LaunchRecord, Outcome, StoredResult
-from runner.ledger.record.campaign_record import summarize_deliveries
-from runner.ledger.record.deliveries import enter_campaign, record_outcomes
+from runner.ledger.record.deliveries import enter_campaign, read_known, record_outcomes
 from runner.ledger.record.entry import absorb_launches, add_intents
 from runner.ledger.results.reconciled import store_results
 from runner.ledger.tables import deliveries, launches, results
@@ -135,8 +134,8 @@ def measure(server: PostgresServer, total: int) -> None:
             send(ledger, "personal", few, 1, PERSONAL_GROUP)
         grown = sum(weigh(server, database, table) for table in (deliveries, launches)) - before
         say(f"  {'deliveries and launches, one a send':44}{grown / few:12,.1f} bytes a recipient")
-        with measuring("counted and summed up", total), ledger.reading() as connection:
-            summarize_deliveries(connection, campaign_id)
+        with measuring("deliveries read", total), ledger.reading() as connection:
+            read_known(connection, campaign_id)
         load(ledger, min(total, SIZES[0]))
         size = weigh(server, database, results) - empty[results.name]
         say(f"  {'results':44}{size / (2 * min(total, SIZES[0])):12,.1f} bytes a result")

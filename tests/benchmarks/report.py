@@ -73,8 +73,8 @@ _DELIVERIES = (
     ":campaign, 'ask', participant, 1, 0",
 )
 _SESSIONS = (
-    "sessions (launch_id, participant, status, stopped, blocked, replaced)",
-    "1, participant, CASE n % 50 WHEN 0 THEN 'ACTIVE' ELSE 'COMPLETE' END, 0, 0, n % 97 = 0",
+    "sessions (launch_id, participant, status, stopped, blocked, replaced, progress)",
+    "1, participant, CASE n % 50 WHEN 0 THEN 'ACTIVE' ELSE 'COMPLETE' END, 0, 0, n % 97 = 0, 2",
 )
 
 

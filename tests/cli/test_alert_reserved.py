@@ -11,7 +11,7 @@ from runner.git.lease import LeasePatience
 from runner.ledger.files.lockfile import dump_reservation
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import LockHolder
-from runner.ledger.model import Reservation, ReservedLaunch
+from runner.ledger.model import ReservedLaunch
 from runner.service.target import Target
 from runner.workflow.scope import Scope
 from runner.workflow.workspace.state_remote import StateRemote
@@ -50,7 +50,7 @@ def reserve(campaign: str, people: int) -> tuple[StateRemote, LockHolder]:
         "1" * 32,
         "2026-11-20T12:00:00Z",
     )
-    text = dump_reservation(Reservation("r1", (launch,)), campaign, TargetKey.of("live", None))
+    text = dump_reservation(TargetKey.of("live", None), campaign, [launch], [])
     holder = LockHolder("elsewhere", 1, None, "2026-11-20T12:00:00Z")
     with state.hold(holder.describe(), "run", LeasePatience(), quiet=True):
         state.add_reserved(campaign, text)

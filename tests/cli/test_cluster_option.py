@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.postgres import PostgresServer
-
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
 ADDRESS_HINT = (
@@ -25,25 +23,14 @@ TARGETS = "version: 1\ntargets:\n  live: {{base_url: 'https://sms.example.com', 
 OWN = {"RUNNER_USERNAME": "ada", "RUNNER_API_KEY": "k3y"}
 
 
-def refuse_sqlite(folder: Path) -> str:
-    return (
-        "Error: a cluster needs a ledger that all of its workers share, and "
-        f"sqlite:///{folder}/.runner/ledger.sqlite is a file that only this machine can reach\n"
-        "  set RUNNER_LEDGER=postgresql://…, or leave out --cluster\n"
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--cluster", "local:1"], []])
 @pytest.mark.parametrize("module", ["multiprocessing/__init__.py", "json.py"])
-def test_no_process_imports_from_the_working_folder(
-    folder: Path, postgres: PostgresServer, module: str, arguments: list[str]
-) -> None:
+def test_no_process_imports_from_the_working_folder(folder: Path, module: str, arguments: list[str]) -> None:
     """Modules of a checkout run neither in `python -m runner` nor in the processes that it starts."""
     (folder / module).parent.mkdir(exist_ok=True)
     (folder / module).write_text("open('ran', 'w').close()\n", encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    environment["RUNNER_LEDGER"] = postgres.url(postgres.create_database())
     done = subprocess.run(
         [sys.executable, "-m", "runner", "plan", *arguments],
         cwd=folder,
@@ -93,8 +80,7 @@ def test_without_a_cluster_nothing_of_it_is_imported(folder: Path, arguments: li
 
 
 def test_what_does_not_fit_a_cluster_is_refused(run: Run, folder: Path) -> None:
-    """A ledger that workers elsewhere cannot reach, a limit, or what is no address."""
-    own_ledger = (1, refuse_sqlite(folder))
+    """A limit, or what is no address."""
     address = (64, f"Error: 'local:0' is no address of a cluster\n{ADDRESS_HINT}")
     limit = (
         64,
@@ -104,8 +90,6 @@ def test_what_does_not_fit_a_cluster_is_refused(run: Run, folder: Path) -> None:
         ),
     )
     for words, found in (
-        ("plan --cluster local:2", own_ledger),
-        ("apply --cluster local:2", own_ledger),
         ("plan --cluster local:0", address),
         ("plan --cluster local:2 --limit 3", limit),
     ):
@@ -117,8 +101,8 @@ def test_what_does_not_fit_a_cluster_is_refused(run: Run, folder: Path) -> None:
 def test_the_option_beats_the_environment_and_that_the_file(run: Run, folder: Path) -> None:
     """`targets.yaml` names a target's cluster; RUNNER_CLUSTER comes before it, and --cluster before both."""
     (folder / "campaigns/targets.yaml").write_text(TARGETS.format("local:2"), encoding="utf-8")
-    by_file = run("plan", "--target", "live", cwd=folder, env=OWN)
-    assert by_file.stderr == refuse_sqlite(folder)
+    by_file = run("plan", "--target", "live", "--limit", "3", cwd=folder, env=OWN)
+    assert by_file.stderr.startswith("Error: --limit goes by the order of the whole audience")
     one = {**OWN, "RUNNER_CLUSTER": "one"}
     assert run("plan", "--target", "live", cwd=folder, env=one).stderr.startswith("Error: 'one' is no")
     by_option = run("plan", "--target", "live", "--cluster", "two", cwd=folder, env=one)
@@ -126,12 +110,13 @@ def test_the_option_beats_the_environment_and_that_the_file(run: Run, folder: Pa
 
 
 def test_a_scheduler_without_tls_on_another_machine_must_be_wanted(run: Run, folder: Path) -> None:
-    """192.0.2.1 is nobody's, and is not asked before; if it is wanted, it goes on to the ledger."""
+    """192.0.2.1 is nobody's, and is not asked before; if it is wanted, the next check comes."""
     words = ("plan", "--cluster", "tcp://192.0.2.1:8786")
     refused = run(*words, cwd=folder)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr.startswith("Error: the cluster tcp://192.0.2.1:8786 is on another machine and has ")
-    assert run(*words, "--insecure-cluster", cwd=folder).stderr == refuse_sqlite(folder)
+    wanted = run(*words, "--insecure-cluster", "--limit", "3", cwd=folder)
+    assert wanted.stderr.startswith("Error: --limit goes by the order of the whole audience")
 
 
 def test_a_file_chooses_processes_of_this_machine_alone(run: Run, folder: Path) -> None:

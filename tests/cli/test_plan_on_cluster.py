@@ -1,4 +1,4 @@
-"""`runner plan --cluster`: the output of one process, from real workers over one PostgreSQL ledger."""
+"""`runner plan --cluster`: the output of one process, from real workers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
     from pathlib import Path
-
-    from tests.postgres import PostgresServer
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -33,9 +31,8 @@ policy: {frequency_cap: {messages: 1, within: 7d}}
 
 
 @pytest.fixture
-def shared(folder: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with two campaigns, of which the second counts what the first sends; a ledger of its own."""
-    monkeypatch.setenv("RUNNER_LEDGER", postgres.url(postgres.create_database()))
+def shared(folder: Path) -> Path:
+    """A folder with two campaigns, of which the second counts what the first sends."""
     campaigns = folder / "campaigns"
     for file in campaigns.iterdir():
         if file.is_file():

@@ -491,6 +491,29 @@ def test_scripts_recompute_the_first_row_of_the_page(
     runpy.run_path("first_row.py")
     assert [float(line) for line in capsys.readouterr().out.split()] == pytest.approx(expected)
     assert duckdb.execute(scripts["first_row.sql"]).fetchone() == pytest.approx(tuple(expected))
+    rscript = shutil.which("Rscript")
+    if rscript is not None:
+        (folder / "first_row.R").write_text(scripts["first_row.R"], encoding="utf-8")
+        done = subprocess.run([rscript, "first_row.R"], check=True, capture_output=True, text=True)
+        assert [float(line) for line in done.stdout.split()] == pytest.approx(expected)
+
+
+def test_scripts_leave_out_people_of_whom_a_text_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A blank `texted` is neither yes nor no: the docs' scripts count one of three people, who answered 5."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reports").mkdir()
+    duckdb.execute("""COPY (FROM (VALUES (true, true, 5.0), (NULL, false, NULL), (false, false, NULL))
+        people(texted, answered, "csat.value")) TO 'reports/visit.answers.parquet'""")
+    blocks = re.findall(
+        r'title="first_row.(py|sql)"\n(.*?)^```', SCRIPTS.read_text(), re.MULTILINE | re.DOTALL
+    )
+    scripts = dict(blocks)
+    (tmp_path / "first_row.py").write_text(scripts["py"], encoding="utf-8")
+    runpy.run_path("first_row.py")
+    assert [float(line) for line in capsys.readouterr().out.split()] == [1, 1, 1, 1]
+    assert duckdb.execute(scripts["sql"]).fetchone() == (1, 1, 1, 1)
 
 
 def test_dispositions_can_be_recomputed_from_the_file(folder: Path) -> None:

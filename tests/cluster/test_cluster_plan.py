@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import insert
 
 from runner.cluster import audience_scatter
 from runner.cluster.audience_scatter import choose_partitions
 from runner.cluster.campaign_plan import plan_on_cluster, read_launches
 from runner.cluster.folder import SharedFolder
-from runner.cluster.plan_job import LedgerLookup, PlanJob
-from runner.ledger.database import Ledger
-from runner.ledger.model import RecordedDeliveries, format_moment
-from runner.ledger.tables import campaigns, deliveries, launch_stats, launches, opt_outs, results, target_keys
+from runner.cluster.plan_job import PlanJob
+from runner.ledger.model import RecordedDeliveries
 from runner.plan.digest import SHARDS, partition_of, shard_of
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext
@@ -100,85 +97,6 @@ def require_equal(
     assert list_deliveries(launches) == list_deliveries(planner.iterate_launches())
 
 
-def enter_world(world: World, url: str) -> None:
-    """Write what a world knows into a ledger."""
-    sent_to = [("ask", i, one) for i, one in enumerate(world.people) if one.asked is not None]
-    sent_to += [("nudge", i, one) for i, one in enumerate(world.people) if one.sent]
-    unresolved = [("nudge", i, one) for i, one in enumerate(world.people) if one.unresolved and not one.sent]
-    with Ledger(url) as ledger:
-        ledger.prepare()
-        with ledger.writing() as connection:
-            for name, own in (("pulse", 1), ("news", 2)):
-                connection.execute(insert(campaigns).values(id=own, target="sandbox", name=name))
-            number = 0
-
-            def launch(campaign: int, message: str, state: str, at: str, index: int) -> int:
-                nonlocal number
-                number += 1
-                guid = f"g{number}" if state == "sent" else None
-                connection.execute(
-                    insert(launches).values(
-                        id=number,
-                        campaign_id=campaign,
-                        message=message,
-                        launch_key=f"k{number}",
-                        tag="t",
-                        payload_digest="d",
-                        recipients=1,
-                        is_open=False,
-                        state=state,
-                        project_launch_guid=guid,
-                        intent_at=at,
-                        outcome_at=at if state == "sent" else None,
-                    )
-                )
-                fingerprint = KEY.fingerprint(world.phone(index))
-                connection.execute(
-                    insert(deliveries).values(
-                        campaign_id=campaign, message=message, fingerprint=fingerprint, launch_id=number
-                    )
-                )
-                return number
-
-            for message, index, person in sent_to:
-                at = format_moment(world.now - person.asked) if person.asked and message == "ask" else OLD
-                own = launch(1, message, "sent", at, index)
-                if message == "ask":
-                    enter_answers(connection, world, index, own)
-            for message, index, _ in unresolved:
-                launch(1, message, "unknown", OLD, index)
-            for index, person in enumerate(world.people):
-                for copy in range(person.recent):
-                    launch(2, f"n{copy}", "sent", format_moment(world.now), index)
-            enter_opt_outs(connection, world)
-
-
-OLD = "2020-01-01T00:00:00.000000Z"
-
-
-def enter_answers(connection: Any, world: World, index: int, launch_id: int) -> None:
-    person = world.people[index]
-    if person.reconciled is not None:
-        names = [c.name for c in launch_stats.c if c.name.startswith("num_")]
-        read_at = format_moment(world.now - person.reconciled)
-        row = {**dict.fromkeys(names, 0), "launch_id": launch_id, "project_launch_start": OLD}
-        connection.execute(insert(launch_stats).values(**row, reconciled_at=read_at))
-    if person.answered:
-        names = [c.name for c in results.c if c.name.startswith(("question_", "result_"))]
-        row = {**dict.fromkeys(names, ""), "launch_id": launch_id, "question_display_order": 0}
-        row |= {"participant": KEY.fingerprint(world.phone(index)), "created": OLD, "updated": OLD}
-        connection.execute(insert(results).values(**row))
-
-
-def enter_opt_outs(connection: Any, world: World) -> None:
-    connection.execute(insert(target_keys).values(target="sandbox", key_fingerprint=KEY.name))
-    for index, person in enumerate(world.people):
-        if person.opt_out is not None:
-            own = {"fingerprint": KEY.fingerprint(world.phone(index)), "evidence": "e", "at": OLD}
-            state = {"target": "sandbox", "source": "person", "state": person.opt_out}
-            connection.execute(insert(opt_outs).values(**own, **state))
-
-
 @contextmanager
 def scratch() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
@@ -187,32 +105,18 @@ def scratch() -> Iterator[Path]:
 
 @given(world=WORLDS)
 @settings(max_examples=12, suppress_health_check=QUICK, deadline=None)
-def test_partitions_plan_what_one_process_plans(
-    world: World, campaign: Callable[..., Campaign], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_partitions_plan_what_one_process_plans(world: World, campaign: Callable[..., Campaign]) -> None:
     """In every situation that a plan tells apart, the same people get the same for the same reasons."""
-    # No other campaign: those of the run are told by files, and this ledger has no open sessions.
-    alone = tuple(replace(one, planned=0, surveyed=False) for one in world.people)
+    # No other campaign of the run: those are told by files.
+    alone = tuple(replace(one, planned=0) for one in world.people)
     world = replace(world, people=alone, limit=None)
+    loaded, planner = world.load(campaign), world.plan(campaign)
+    options, context = PlanOptions(ignore_time=world.ignore_time), replace(world.context(), planned=())
     with scratch() as folder:
-        url = f"sqlite:///{folder / 'ledger.sqlite'}"
-        monkeypatch.setenv("RUNNER_LEDGER", url)
-        enter_world(world, url)
-        loaded = world.load(campaign)
-        planner = world.plan(campaign)
-        options = PlanOptions(ignore_time=world.ignore_time)
-        is_known = any(one.asked is not None or one.sent or one.unresolved for one in world.people)
-        lookup = LedgerLookup(
-            key_variable="NO_KEY",
-            campaign_id=1 if is_known else None,
-            key=KEY,
-            # Own deliveries are old: those to count are the ones that `recent` says.
-            recent_since=format_moment(world.now) if world.cap else None,
-        )
-        context = PlanContext(world.now, pause=world.context().pause)
 
         def request(partitions: int) -> PlanJob:
-            return PlanJob(loaded, "sandbox", options, context, partitions, lookup, keeps_launches=True)
+            known = world.list_known()
+            return PlanJob(loaded, "sandbox", options, context, partitions, known, KEY, keeps_launches=True)
 
         require_equal(planner, request, folder)
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.postgres import PostgresServer
-
 UNCLEAR = 4
 CAMPAIGN = """\
 version: 1
@@ -30,38 +28,35 @@ messages:
 
 
 @pytest.fixture
-def ledger_url(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A new ledger on a server, in whose folder a campaign is, which the sandbox gets."""
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a campaign, which the sandbox gets."""
     (tmp_path / "campaigns").mkdir()
     (tmp_path / "campaigns" / "pulse.yaml").write_text(CAMPAIGN, encoding="utf-8")
-    url = postgres.url(postgres.create_database())
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RUNNER_LEDGER", url)
-    return url
+    return tmp_path
 
 
 def test_a_campaign_goes_from_file_to_report_on_processes_of_this_machine(
-    run_process: Callable[..., subprocess.CompletedProcess[str]], ledger_url: str, tmp_path: Path
+    run_process: Callable[..., subprocess.CompletedProcess[str]], site: Path
 ) -> None:
     """With `local:N` workers plan, and this process sends; saved plans are those of one process."""
-    assert ledger_url
     cluster = ("--quiet", "--cluster", "local:2")
-    assert run_process("plan", "--out", "plan.json", *cluster, cwd=tmp_path, timeout=300).returncode == 0
-    one = run_process("plan", "--format", "json", "--quiet", cwd=tmp_path)
-    saved = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
+    assert run_process("plan", "--out", "plan.json", *cluster, cwd=site, timeout=300).returncode == 0
+    one = run_process("plan", "--format", "json", "--quiet", cwd=site)
+    saved = json.loads((site / "plan.json").read_text(encoding="utf-8"))
     assert json.loads(one.stdout)["plan_digest"] == saved["plan_digest"]
-    done = run_process("apply", "--plan", "plan.json", *cluster, cwd=tmp_path, timeout=300)
+    done = run_process("apply", "--plan", "plan.json", *cluster, cwd=site, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (
         0,
         "pulse: 2 people texted.\n",
         "",
     )
-    assert (tmp_path / "campaigns" / "pulse.sandbox.lock.json").exists()
-    assert run_inside("sandbox", "simulate", cwd=tmp_path).returncode == 0
+    assert (site / "campaigns" / "pulse.sandbox.lock.json").exists()
+    assert run_inside("sandbox", "simulate", cwd=site).returncode == 0
     done = run_process(
-        "report", "--reconcile", "--format", "json", "--out", "out", "--quiet", cwd=tmp_path, timeout=300
+        "report", "--reconcile", "--format", "json", "--out", "out", "--quiet", cwd=site, timeout=300
     )
     assert (done.returncode, done.stderr) == (0, "")
-    (report,) = json.loads((tmp_path / "out" / "pulse.json").read_text(encoding="utf-8"))["messages"]
+    (report,) = json.loads((site / "out" / "pulse.json").read_text(encoding="utf-8"))["messages"]
     assert (report["sent"], report["recipients"]) == (2, 2)
-    assert not list((tmp_path / ".runner" / "cluster").iterdir())
+    assert not list((site / ".runner" / "cluster").iterdir())

@@ -19,8 +19,6 @@ from tests.keys import STATE_KEY
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.postgres import PostgresServer
-
 pytestmark = pytest.mark.slow
 
 PEOPLE = 40
@@ -56,7 +54,7 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path, postgres: PostgresServer) -> Iterator[Site]:
+def site(tmp_path: Path) -> Iterator[Site]:
     """A site whose cluster has one fit worker, until a test adds others."""
     (tmp_path / "campaigns").mkdir()
     people = "".join(
@@ -67,9 +65,8 @@ def site(tmp_path: Path, postgres: PostgresServer) -> Iterator[Site]:
         f"version: 1\nname: pulse\nrecipients:\n{people}messages:\n  - {{id: ask, text: 'Hello {{{{ name }}}}!'}}\n",
         encoding="utf-8",
     )
-    ledger = postgres.url(postgres.create_database())
     with DaskScheduler(free_port()) as scheduler:
-        site = Site(tmp_path, scheduler, {"RUNNER_LEDGER": ledger, "RUNNER_STATE_KEY": STATE_KEY})
+        site = Site(tmp_path, scheduler, {"RUNNER_STATE_KEY": STATE_KEY})
         site.add()
         yield site
 
@@ -91,7 +88,7 @@ def copy_package(folder: Path, version: str) -> str:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"RUNNER_STATE_KEY": ""}, {"RUNNER_LEDGER": "postgresql:///elsewhere"}, {"PYTHONPATH": "version"}],
+    [{"RUNNER_STATE_KEY": ""}, {"PYTHONPATH": "version"}],
 )
 def test_a_worker_that_is_unfit_is_put_aside(site: Site, tmp_path: Path, changes: dict[str, str]) -> None:
     """The others plan everything."""
@@ -106,9 +103,9 @@ def test_without_a_fit_worker_all_reasons_are_told(site: Site) -> None:
     """If no worker is fit, the command ends at once, with the reason of each."""
     site.scheduler.kill_worker()
     site.add(RUNNER_STATE_KEY="another key of somebody who is elsewhere")
-    site.add(RUNNER_LEDGER="")
+    site.add(RUNNER_STATE_KEY="")
     code, _, err = site.plan()
     assert code == 1
     assert err.startswith("Error: none of the cluster's workers is fit: ")
-    assert re.search(r"the worker tcp://127.0.0.1:\d+ has another RUNNER_STATE_KEY than this process", err)
-    assert re.search(r"the worker tcp://127.0.0.1:\d+ has no RUNNER_LEDGER", err)
+    reason = r"the worker tcp://127.0.0.1:\d+ fails: RUNNER_STATE_KEY is not set as for the command"
+    assert re.search(f"{reason}; {reason}", err)

@@ -48,11 +48,10 @@ class SummedDelivery:
     @property
     def summary(self) -> DeliverySummary:
         """What came of all launches."""
-        self.summed.refresh(self.ledger, self.campaign_id, None)
         self.summed.list_launches(self.ledger, self.campaign_id, None)
         return self.summed
 
     @property
     def unclear(self) -> list[PlannedLaunch]:
         """The launches of unknown outcome."""
-        return self.delivery.unclear
+        return list(self.delivery.unclear.values())

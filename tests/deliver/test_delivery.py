@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from contextlib import closing
 from datetime import datetime
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -297,3 +297,16 @@ def test_a_run_that_ends_lets_nobody_wait(make_delivery: Deliver, file: Path) ->
     delivery.run(list_launches(2))
     assert read_states(file) == ["not_sent", "rejected"]
     assert delivery.summary.final_reply is refused
+
+
+def test_a_guid_in_another_case_is_the_same_guid(make_delivery: Deliver) -> None:
+    """Hexadecimal comes in either case: a launch that is named so, too, now or later, is named twice."""
+    launches = list_launches(3)
+    for names, outcomes in ((["c1f5", "C1F5"], ["sent", "unknown"]), (["C1f5"], ["unknown"])):
+        guids, seen = iter(names), list[str]()
+        delivery = make_delivery(
+            lambda _definition, _phones, guids=guids: SendReply("sent", next(guids), status=201),
+            observe=lambda outcome, *_, seen=seen: seen.append(outcome),
+        )
+        delivery.run(islice(launches, len(names)))
+        assert seen == outcomes

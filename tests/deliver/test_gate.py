@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.campaign.model import FrequencyCap, Message
-from runner.delivery.intent_log import Admission, EligibilityCheck
+from runner.delivery.eligibility import Admission, EligibilityCheck
 from runner.delivery.pace import Pace
 from runner.ledger.database import Ledger
 from runner.ledger.files.suppressions import OptOut
@@ -261,7 +261,7 @@ def test_a_run_goes_on_when_nobody_is_left_of_a_commit(ledger: Ledger, runs: Run
         opt_out(ledger, phone)
     delivery = runs.send([plan(phone) for phone in phones], OPEN)
     summary = delivery.summary
-    assert (summary.opted_out, summary.capped, summary.recipients_sent) == (9, 0, 3)
+    assert (summary.left["opted_out"], summary.left["capped"], summary.recipients_sent) == (9, 0, 3)
     assert (summary.has_failures, summary.final_reply, delivery.unclear) == (False, None, [])
 
 
@@ -269,7 +269,7 @@ def test_a_run_that_nobody_is_left_of_ends_well(ledger: Ledger, runs: Runs) -> N
     """Nothing is sent, nothing is recorded, and nothing has failed."""
     text(ledger, ADA, BOB, CY)
     summary = runs.send([plan(ADA), plan(BOB), plan(CY)], EligibilityCheck(KEY, ONE_A_WEEK)).summary
-    assert (summary.capped, summary.launches, summary.has_failures) == (3, [], False)
+    assert (summary.left["capped"], summary.launches, summary.has_failures) == (3, [], False)
     with ledger.reading() as connection:
         rows = connection.execute(launches.select().where(launches.c.campaign_id == runs.campaign_id)).all()
     assert rows == []
@@ -314,7 +314,7 @@ def test_an_opt_out_during_the_run_holds_from_the_next_commit_on(ledger: Ledger,
         return accept(definition, phones)
 
     summary = runs.send([plan(ADA), plan(BOB), plan(CY), last], OPEN, post).summary
-    assert (summary.opted_out, summary.recipients_sent) == (1, 4)
+    assert (summary.left["opted_out"], summary.recipients_sent) == (1, 4)
 
 
 def test_a_rejected_message_leaves_room_for_the_next(runs: Runs) -> None:
@@ -328,4 +328,4 @@ def test_a_rejected_message_leaves_room_for_the_next(runs: Runs) -> None:
         )
 
     summary = runs.send(planned, EligibilityCheck(KEY, ONE_A_WEEK), post).summary
-    assert (summary.capped, summary.recipients_sent, summary.count("rejected")) == (0, 3, 1)
+    assert (summary.left["capped"], summary.recipients_sent, summary.count("rejected")) == (0, 3, 1)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from runner.ledger.files.lockfile import LockfileContents, parse_lockfile, save_lockfile
+from runner.ledger.files.lockfile import LOCKFILE, dump_lockfile, parse_lockfile
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import format_moment
 from tests.deliver.conftest import PATIENCE_S
@@ -411,7 +411,7 @@ def test_a_service_that_forgets_hides_no_lost_launch(repository: Repository, fau
     lose_records(repository)
     at = format_moment(datetime.now(UTC) - timedelta(weeks=30))
     launches = [replace(launch, sent_at=at) for launch in old.launches]
-    save_lockfile(repository.lockfile, LockfileContents("pulse", TargetKey.of("live", None), launches))
+    LOCKFILE.save(repository.lockfile, dump_lockfile("pulse", TargetKey.of("live", None), launches))
     del faulty.launches[:2]
     assert repository.apply().code == 0
     assert faulty.accepted == dict.fromkeys(phones, 1)

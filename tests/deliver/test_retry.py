@@ -105,27 +105,19 @@ def test_what_stands_is_not_tried_again(reply: SendReply) -> None:
     assert attempts.moments == [0.0]
 
 
-def test_waits_grow_and_are_capped() -> None:
-    """Without jitter the waits double up to the cap, and the tries are counted."""
-    attempts = Attempts([NOT_SENT] * 8, policy=RetryPolicy(tries=8, base_s=0.5, cap_s=5.0))
+def test_waits_grow() -> None:
+    """Without jitter the waits double, and the tries are counted."""
+    attempts = Attempts([NOT_SENT] * 5, policy=RetryPolicy(tries=5, base_s=0.5))
     assert attempts.run() is NOT_SENT
-    assert attempts.moments == pytest.approx([0, 0.5, 1.5, 3.5, 7.5, 12.5, 17.5, 22.5])
+    assert attempts.moments == pytest.approx([0, 0.5, 1.5, 3.5, 7.5])
 
 
-@given(st.integers(1, 5000), st.floats(0, 1))
+@given(st.integers(1, 4), st.floats(0, 1))
 def test_jitter_is_full(failures: int, chance: float) -> None:
-    """A wait lies anywhere between nothing and the exponential bound, never above the cap."""
-    policy = RetryPolicy(base_s=0.5, cap_s=30.0)
-    bound = 30.0 if failures > 6 else 0.5 * 2 ** (failures - 1)
-    assert policy.backoff(failures, chance) == pytest.approx(chance * bound)
-
-
-def test_time_is_bounded() -> None:
-    """A try that would come after the time for one launch is not waited for."""
-    attempts = Attempts([NOT_SENT] * 9, policy=RetryPolicy(tries=9, base_s=4.0, cap_s=100.0, total_s=20.0))
-    assert attempts.run() is NOT_SENT
-    assert attempts.moments == [0.0, 4.0, 12.0]
-    assert attempts.clock.now == 12.0
+    """A wait lies anywhere between nothing and the exponential bound."""
+    assert RetryPolicy(base_s=0.5).backoff(failures, chance) == pytest.approx(
+        chance * 0.5 * 2 ** (failures - 1)
+    )
 
 
 def test_what_is_withheld_is_not_tried_again() -> None:

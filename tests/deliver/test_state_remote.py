@@ -482,8 +482,9 @@ def test_a_lease_that_cannot_be_had_stops_every_command_in_words(world: World, f
     assert (unknown.returncode, unknown.stderr) == (
         1,
         (
-            "Error: there is no git remote 'upstream' to keep the state on\n"
-            "  known: origin; --state-remote and RUNNER_STATE_REMOTE take a remote's name\n"
+            "Error: the state cannot be kept on the git remote 'upstream': error: No such remote 'upstream'\n"
+            "  --state-remote and RUNNER_STATE_REMOTE take the name of a remote of the clone that the campaigns "
+            "are kept in; `git remote` lists them\n"
         ),
     )
     world.remote.rename(world.remote.with_name("elsewhere.git"))
@@ -511,7 +512,7 @@ def test_a_damaged_ref_is_not_taken_for_an_empty_one(world: World, faulty: Fault
     assert (done.returncode, done.stderr) == (
         1,
         (
-            "Error: origin:refs/runner/live/pulse.0.reserved.json is damaged at its top level\n"
+            "Error: the lockfile origin:refs/runner/live/pulse.0.reserved.json is damaged at its top level\n"
             "  nothing is sent as long as it is unclear who was texted. With the lockfiles at hand, remove it (git "
             "push origin --delete refs/runner/live): `runner apply` asks the service for what they lack\n"
         ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.git.state_ref import StateRef
-from runner.ledger.files.lockfile import LockfileContents, dump_lockfile
+from runner.ledger.files.lockfile import dump_lockfile
 from runner.ledger.fingerprint import TargetKey
 from tests.deliver.conftest import PATIENCE_S
 from tests.deliver.machines import World, assert_everybody_once, hold_from
@@ -81,7 +81,7 @@ def test_a_forged_reservation_is_refused(
     done = second.apply()
     assert done.returncode == 1
     assert done.stderr.startswith(
-        "Error: origin:refs/runner/live/pulse.0.reserved.json:5: a line of the launches "
+        "Error: the lockfile origin:refs/runner/live/pulse.0.reserved.json:6: the reserved launch "
     )
     assert done.stderr.endswith(
         f"was written without this RUNNER_STATE_KEY: it does not fit its seal\n{MENDING}"
@@ -107,7 +107,7 @@ def test_a_forged_lockfile_on_the_ref_is_refused(world: World, faulty: FaultySer
     assert done.stderr.endswith(
         f"was written without this RUNNER_STATE_KEY: it does not fit its seal\n{MENDING}"
     )
-    public = "".join(dump_lockfile(LockfileContents("pulse", TargetKey.of("live", None), [])))
+    public = "".join(dump_lockfile("pulse", TargetKey.of("live", None), []))
     change(second, lambda texts: {**texts, "pulse.lock.json": public})
     done = second.apply()
     assert done.returncode == 1

@@ -155,7 +155,7 @@ def test_the_end_is_the_first_moment_that_is_too_late(runs: Runs, until_s: float
     """Right before its end a launch still leaves; at its end it does not."""
     trace, delivery = runs.send(plan(until_s), accept)
     assert [phone for _, phone in trace.requests] == list(PHONES[:sent])
-    assert delivery.summary.deferred == 1 - sent
+    assert delivery.summary.left["deferred"] == 1 - sent
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_what_is_late_before_its_intent_leaves_no_trace(runs: Runs, tmp_path: Pa
     """Launches whose hours are over are counted as deferred; nothing is recorded, and those behind go on."""
     trace, delivery = runs.send(plan(0, 60, 0), accept)
     assert [phone for _, phone in trace.requests] == [PHONES[1]]
-    assert (delivery.summary.deferred, len(delivery.summary.launches)) == (2, 1)
+    assert (delivery.summary.left["deferred"], len(delivery.summary.launches)) == (2, 1)
     assert trace.outcomes == [("sent", None)]
     assert not delivery.summary.has_failures
     with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as connection:
@@ -202,7 +202,7 @@ def test_what_becomes_late_while_it_waits_for_the_pace_is_free_again(runs: Runs)
     late = states["not_sent", TOO_LATE]
     assert late >= 1
     assert late == delivery.summary.recipients_too_late
-    assert late + delivery.summary.deferred == 3
+    assert late + delivery.summary.left["deferred"] == 3
     assert not delivery.summary.has_failures
     reached, unclear = runs.list_known()
     assert (len(reached), unclear) == (2, set())
@@ -266,7 +266,7 @@ def test_nothing_ever_leaves_too_late(
         for moment, phone in trace.requests:
             end = until[phone]
             assert end is None or moment < end
-        told = len(delivery.summary.launches) + delivery.summary.deferred
+        told = len(delivery.summary.launches) + delivery.summary.left["deferred"]
         assert told == len(launches) or delivery.summary.final_reply is not None
         reached, unclear = runs.list_known()
         # A launch that was answered with 429 may have been accepted: only asking the service sets its people free.

@@ -12,7 +12,7 @@ import pytest
 
 from runner.campaign.model import Message
 from runner.delivery.delivery_summary import OPTED_OUT
-from runner.delivery.intent_log import EligibilityCheck
+from runner.delivery.eligibility import EligibilityCheck
 from runner.delivery.pace import Pace
 from runner.delivery.run import FRESH_S
 from runner.ledger.database import Ledger
@@ -173,7 +173,7 @@ def test_whoever_opts_out_behind_an_intent_is_not_texted(ledger: Ledger) -> None
     run = Run(ledger, opt_out_at(PHONES[0], PHONES[1]), rate=1.0)
     summary = run.send([plan(phone) for phone in PHONES[:4]]).summary
     assert run.list_texted() == [PHONES[0], *PHONES[2:4]]
-    assert (summary.opted_out, summary.recipients_sent, summary.has_failures) == (1, 3, False)
+    assert (summary.left["opted_out"], summary.recipients_sent, summary.has_failures) == (1, 3, False)
     assert [launch.outcome for launch in summary.launches] == run.outcomes == ["sent"] * 3
     assert sorted(run.list_launches()) == [("not_sent", 1, OPTED_OUT), *[("sent", 1, None)] * 3]
     with ledger.reading() as connection:
@@ -190,7 +190,7 @@ def test_the_others_of_a_launch_are_texted_by_the_same_run(ledger: Ledger) -> No
     summary = run.send([plan(ada), plan(*others)]).summary
     left = (others[0], *others[2:])
     assert [phones for _, phones in run.requests] == [(ada,), left]
-    assert (summary.opted_out, summary.recipients_sent) == (1, 4)
+    assert (summary.left["opted_out"], summary.recipients_sent) == (1, 4)
     assert run.list_launches() == [("sent", 1, None), ("not_sent", 4, OPTED_OUT), ("sent", 3, None)]
     people = sorted(KEY.fingerprint(phone) for phone in left)
     assert summary.launches[1].key == launch_key("pulse", "ask", "d1g35t", people)
@@ -210,7 +210,7 @@ def test_a_try_is_not_repeated_to_somebody_who_opted_out(ledger: Ledger) -> None
     run = Run(ledger, post)
     summary = run.send([plan(PHONES[0]), plan(PHONES[1])]).summary
     assert run.list_texted() == [PHONES[0], PHONES[1]]
-    assert (summary.opted_out, summary.recipients_sent, summary.has_failures) == (1, 1, False)
+    assert (summary.left["opted_out"], summary.recipients_sent, summary.has_failures) == (1, 1, False)
 
 
 def test_quick_sends_are_not_asked_about_again(ledger: Ledger) -> None:

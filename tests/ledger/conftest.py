@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.ledger.database import Ledger
-from runner.ledger.files.lockfile import LOCKFILE, LockfileContents, dump_lockfile, parse_lockfile
+from runner.ledger.files.lockfile import LOCKFILE, dump_lockfile, parse_lockfile
 from runner.ledger.files.suppressions import parse_book
 from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import Intent, LaunchRecord, Outcome
@@ -42,7 +42,7 @@ FILE, BOOK = Path("pulse.live.lock.json"), Path("live.suppressions.json")
 def dump(*records: LaunchRecord, name: str = "pulse", key: TargetKey = KEY, **more: Any) -> str:
     """Return the text of a lockfile with these launches."""
     ordered = sorted(records, key=lambda one: (one.message, one.key))
-    return "".join(dump_lockfile(LockfileContents(name, key, ordered, **more)))
+    return "".join(dump_lockfile(name, key, ordered, **more))
 
 
 def absorb(connection: Connection, *texts: str, key: TargetKey = KEY) -> None:
@@ -62,7 +62,7 @@ def fill(ledger: Ledger, *texts: str, key: TargetKey = KEY) -> None:
 
 def rewrite(ledger: Ledger, identity: Identity) -> str:
     """Write the lockfile as a run does, and return its text; empty if there is none."""
-    rewrite_lockfile(ledger, identity, enter_record(ledger, identity))
+    rewrite_lockfile(ledger, identity, enter_record(ledger, identity).require_entered())
     return LOCKFILE.read(identity.lockfile) or ""
 
 

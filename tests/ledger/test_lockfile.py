@@ -12,11 +12,10 @@ import pytest
 from runner.errors import LockfileError
 from runner.ledger.files.lockfile import (
     LOCKFILE,
-    LockfileContents,
+    dump_lockfile,
     read_campaign_name,
     read_key_name,
     require_writable,
-    save_lockfile,
 )
 from runner.ledger.files.sealed import digest_text
 from tests.ledger.conftest import KEY, dump
@@ -46,7 +45,7 @@ def records(make_record: MakeRecord) -> list[LaunchRecord]:
 
 
 def save(file: Path, launches: Iterable[LaunchRecord]) -> bool:
-    changed, digest = save_lockfile(file, LockfileContents("pulse", KEY, launches))
+    changed, digest = LOCKFILE.save(file, dump_lockfile("pulse", KEY, launches))
     assert digest == digest_text(file.read_text(encoding="utf-8"))
     return changed
 
@@ -89,7 +88,7 @@ def test_what_cannot_be_read_or_written_is_named(tmp_path: Path, file: Path) -> 
     folder.mkdir()
     acts: list[tuple[Callable[[], object], Path, str, str]] = [
         (
-            lambda: save_lockfile(gone, LockfileContents("pulse", KEY, [])),
+            lambda: LOCKFILE.save(gone, dump_lockfile("pulse", KEY, [])),
             gone,
             "cannot be written: File exists",
             "the ledger has everything: run the same command again when this is mended",
@@ -121,13 +120,13 @@ def test_what_cannot_be_read_or_written_is_named(tmp_path: Path, file: Path) -> 
 WRITE = """
 import sys
 from pathlib import Path
-from runner.ledger.files.lockfile import LockfileContents, save_lockfile
+from runner.ledger.files.lockfile import LOCKFILE, dump_lockfile
 from runner.ledger.fingerprint import TargetKey
 def launches():
     print("writing", flush=True)
     sys.stdin.readline()
     yield from ()
-save_lockfile(Path(sys.argv[1]), LockfileContents("pulse", TargetKey.of("live", None), launches()))
+LOCKFILE.save(Path(sys.argv[1]), dump_lockfile("pulse", TargetKey.of("live", None), launches()))
 """
 
 

@@ -13,9 +13,8 @@ from runner.ledger.people.history import find_surveying, read_open_sessions
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import absorb_launches, add_intents
 from runner.ledger.results.differences import accept_silence
-from runner.ledger.results.readings import Reading
-from runner.ledger.results.reconciled import store_sessions
-from runner.reconcile.launches import note_ends
+from runner.ledger.results.reconciled import list_accepted, store_sessions
+from runner.reconcile.launches import ReadLaunch, note_ends
 from runner.service.model import StatRecord
 from tests.ledger.conftest import AT, KEY
 from tests.ledger.counts import store_stats
@@ -74,9 +73,8 @@ def read(
         recipients=(ADA, BOB)[: len(said)], statuses=said,
     )  # fmt: skip
     with ledger.writing() as connection:
-        reading = Reading.begin(connection, campaign_id, AT)
-        (launch,) = reading.find_launches(connection, [stat.project_launch_guid]).values()
-        note_ends(connection, [(launch, stat)])
+        (launch,) = list_accepted(connection, campaign_id, [launch_id])
+        note_ends(connection, [(ReadLaunch(*launch), stat)])
         told = zip(stat.recipients, stat.statuses, strict=True)
         store_sessions(
             connection,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from runner.ledger.database import note_absorbed
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.model import Reservation, ReservedLaunch
+from runner.ledger.model import Outcome, Reservation, ReservedLaunch
 from runner.ledger.record.campaign_record import enter_record, read_record
-from runner.ledger.record.deliveries import enter_campaign
+from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import UnexplainedLaunch, hold_people, list_open
-from runner.ledger.record.unsettled import HeldCount, count_held, list_unsettled, release_launch
+from runner.ledger.record.unsettled import HeldCount, count_held, list_unsettled
 from tests.ledger.conftest import AT, KEY
 
 if TYPE_CHECKING:
@@ -37,11 +37,10 @@ def test_a_reservation_is_entered_once(ledger: Ledger, identity: Identity) -> No
     unresolved = {"ask": 2, "more": 1}
     read = read_record(ledger, identity, told)
     assert {message: len(people) for message, people in read.known.unresolved.items()} == unresolved
-    assert read.key == KEY
     assert not enter_record(ledger, identity).is_unclear()
     for _ in range(2):
         record = enter_record(ledger, identity, told)
-    campaign_id, _ = record.require_entered()
+    campaign_id = record.require_entered()
     assert {message: len(people) for message, people in record.known.unresolved.items()} == unresolved
     with ledger.reading() as connection:
         entered = list_unsettled(connection, campaign_id)
@@ -86,7 +85,7 @@ def test_a_later_reservation_takes_over_what_is_open_here(
         (unsettled,) = list_unsettled(connection, 1)
     assert (unsettled.key, unsettled.recipients) == (anew.key, frozenset(anew.recipients))
     with ledger.writing() as connection:
-        release_launch(connection, unsettled.id, AT, "not listed")
+        record_outcomes(connection, [Outcome(unsettled.id, "not_sent", AT, detail="not listed")])
     assert enter_record(ledger, identity, told).known.is_empty()
 
 
@@ -95,7 +94,7 @@ def test_a_renamed_message_keeps_its_reservations(ledger: Ledger, identity: Iden
     renamed = replace(identity, message_ids={"old": "ask", "ask": "ask"})
     told = [Reservation("a", (reserve(1, message="old"),))]
     assert set(read_record(ledger, renamed, told).known.unresolved) == {"ask"}
-    campaign_id, _ = enter_record(ledger, renamed, told).require_entered()
+    campaign_id = enter_record(ledger, renamed, told).require_entered()
     with ledger.reading() as connection:
         (launch,) = list_open(connection, campaign_id, lambda _: "unused")
     assert (launch.message, launch.recipients) == ("ask", reserve(1).recipients)
@@ -115,9 +114,9 @@ def test_held_people_are_counted_by_campaign_message_and_kind(
             hold_people(connection, campaign_id, UnexplainedLaunch(guid, "pulse-2026", AT, {}, held))
     with ledger.reading() as connection:
         assert count_held(connection, "live") == [
-            HeldCount("pulse", "ask", 2, 3),
-            HeldCount("pulse", "ask", 2, 2, is_explained=False),
-            HeldCount("pulse", "more", 1, 1),
-            HeldCount("pulse", "more", 2, 2, is_explained=False),
+            HeldCount("pulse", "ask", 3),
+            HeldCount("pulse", "ask", 2, is_explained=False),
+            HeldCount("pulse", "more", 1),
+            HeldCount("pulse", "more", 2, is_explained=False),
         ]
         assert count_held(connection, "sandbox") == []

@@ -101,8 +101,8 @@ def test_what_the_service_contradicts_itself_about_is_read_again(ledger: Ledger,
     ended, gone = ask("a", 101), ask("b", 102)
     read(ledger, ended, *ENDED)
     differences = [
-        LaunchDifference(ended, "guid-a", "more_counted", 2, 1, READ_AT),
-        LaunchDifference(gone, "guid-b", "unlisted", None, None, READ_AT),
+        LaunchDifference("guid-a", "more_counted", 2, 1, READ_AT, None, ended),
+        LaunchDifference("guid-b", "unlisted", None, None, READ_AT, None, gone),
     ]
     with ledger.writing() as connection:
         store_differences(connection, [], differences)

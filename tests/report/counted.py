@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.ledger.report_model import ContactRow, FeedRow, ResultVersion
 from runner.report.columns.counting import count_campaign
-from runner.report.columns.dataset import ResultColumns, load_refusing
+from runner.report.columns.dataset import ResultColumns
 from runner.report.facts import CampaignFacts, CampaignOutline
 from runner.report.gathering import pool_questions
 from runner.report.metrics import find_as_of, summarise
@@ -35,27 +35,31 @@ def build_facts(*messages: tuple[MessageOutline, MessageTotals], **changes: Any)
 def count_rows(
     facts: CampaignFacts,
     rows: Iterable[FeedRow],
-    refusals: Iterable[tuple[int, str]] = (),
     contacts: Iterable[ContactRow] = (),
 ) -> CampaignTally:
-    """Return what is counted in rows that the ledger could have, some of which opt out."""
+    """Return what is counted in rows that the ledger could have."""
     with tempfile.TemporaryDirectory() as folder:
         columns = ResultColumns(Path(folder))
         with columns.hold() as engine:
             version = ResultVersion("edition", 1)
-            columns.refresh(engine, version, lambda _: rows, lambda _: "", refusals, "mark", lambda: contacts)
-            load_refusing(engine, ())
+            columns.refresh(
+                engine,
+                version,
+                lambda _: rows,
+                lambda _: "",
+                contact_mark="mark",
+                read_contacts=lambda: contacts,
+            )
             return count_campaign(engine, facts.outline, {}, as_of=find_as_of(facts))
 
 
 def report_rows(
     facts: CampaignFacts,
     rows: Iterable[FeedRow],
-    refusals: Iterable[tuple[int, str]] = (),
     contacts: Iterable[ContactRow] = (),
 ) -> CampaignReport:
-    """Return the report of rows that the ledger could have, some of which opt out."""
-    return summarise(facts, count_rows(facts, rows, refusals, contacts))
+    """Return the report of rows that the ledger could have."""
+    return summarise(facts, count_rows(facts, rows, contacts))
 
 
 def make_contact(participant: str, status: str = "COMPLETE", *ends: str, **changes: str) -> ContactRow:

@@ -52,7 +52,7 @@ def test_figures_hold_together(counts: MessageTotals, rows: list[FeedRow]) -> No
     Of launches whose outcome is not known, all is unknown.
     """
     contacts = [make_contact(name) for name in "abcdefgh"[: counts.sent]]
-    message = report_rows(build_facts((OUTLINE, counts)), rows, (), contacts).messages[0]
+    message = report_rows(build_facts((OUTLINE, counts)), rows, contacts).messages[0]
     rates = [message.response_rate, message.completion_rate]
     if counts.unresolved and not counts.launches:
         counted = [message.texted, message.participants_answered, message.participants_completed]

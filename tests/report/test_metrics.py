@@ -39,7 +39,7 @@ def report_of(outline: MessageOutline, totals: MessageTotals, *results: FeedRow)
         make_contact(name, "COMPLETE" if number < begun else "QUEUED", message=outline.id)
         for number, name in enumerate(names)
     ]
-    return report_rows(build_facts((outline, totals)), results, (), contacts).messages[0]
+    return report_rows(build_facts((outline, totals)), results, contacts).messages[0]
 
 
 def count_labels(message: MessageReport, question: int) -> list[tuple[str, str, int]]:
@@ -73,7 +73,7 @@ def test_nobody_is_asked_whom_an_earlier_opt_out_blocks() -> None:
     contacts = [make_contact(f"p{number}") for number in range(8)]
     contacts += [make_contact(f"b{number}", "COMPLETE", "stopped", "blocked") for number in range(2)]
     rows = [make_row(f"p{number}", "first", "No", "2") for number in range(2)]
-    report = report_rows(build_facts((SURVEY, totals)), rows, (), contacts)
+    report = report_rows(build_facts((SURVEY, totals)), rows, contacts)
     message, people = report.messages[0], report.people
     assert (message.questions[0].asked, message.texted, message.response_rate) == (8, 8, Fraction(2, 8))
     assert (people.sent, people.blocked, people.texted, people.response_rate) == (10, 2, 8, Fraction(2, 8))
@@ -199,7 +199,7 @@ def test_each_person_counts_by_their_own_session() -> None:
         *(make_row(f"p{number}", "first", "Yes") for number in range(2)),
     )
     totals = replace(TOTALS, sent=14, queued=1, active=1, complete=11, unresolved=1, results=len(rows))
-    people = report_rows(build_facts((SURVEY, totals)), rows, (), contacts).people
+    people = report_rows(build_facts((SURVEY, totals)), rows, contacts).people
     assert people.dispositions == Dispositions(2, 2, 2, 3, 0, 4, 2)
     assert (people.recipients, people.sent, people.texted, people.queued) == (15, 14, 13, 1)
     assert (people.open, people.is_interim, people.opted_out, people.replaced) == (2, True, 2, 2)
@@ -219,13 +219,13 @@ def test_each_person_counts_by_their_own_session() -> None:
 )
 def test_dispositions_are_not_known_of_sessions_that_are_not_listed(totals: MessageTotals) -> None:
     """People are counted; how many of them were replaced, or refused, is not known."""
-    people = report_rows(build_facts((SURVEY, totals)), (), (), map(make_contact, "abcdefghij")).people
+    people = report_rows(build_facts((SURVEY, totals)), (), map(make_contact, "abcdefghij")).people
     assert (people.texted, people.answered, people.dispositions, people.replaced) == (10, 0, None, None)
 
 
 def test_people_are_not_known_that_a_record_only_counts() -> None:
     """Of a lockfile that counts people, nobody can be said to be the same person."""
-    people = report_rows(build_facts((SURVEY, TOTALS)), (), (), map(make_contact, "abc")).people
+    people = report_rows(build_facts((SURVEY, TOTALS)), (), map(make_contact, "abc")).people
     assert (people.texted, people.response_rate, people.dispositions) == (None, None, None)
 
 
@@ -240,7 +240,7 @@ def test_a_later_survey_decides_who_was_replaced() -> None:
     ]
     totals = replace(TOTALS, sent=2, complete=2)
     facts = build_facts((SURVEY, totals), (remind, replace(totals, message="remind")))
-    people = report_rows(facts, (), (), contacts).people
+    people = report_rows(facts, (), contacts).people
     assert people.dispositions == Dispositions(non_contact=1, replaced=1)
 
 

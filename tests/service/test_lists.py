@@ -86,15 +86,34 @@ def test_a_stat_is_read(client: ServiceClient, service: ListService, make_stat: 
         "pulse-2026",
         {"text": "Hello"},
         phones,
-        stopped=phones[1:],
-        blocked=phones[2:],
         statuses=("COMPLETE",) * 3,
+        endings=("", "OPTED_OUT", "BLOCKED"),
     )
     service.records = [make_stat(1, sessions=sessions)]
     assert read_stats(client) == [expected]
     service.answer = (200, json.dumps(make_stat(1, sessions=sessions)).encode())
     assert client.read_stat("a/../b c") == expected
     assert [path for path, _ in service.queries] == ["/api/stats/", "/api/stats/a%2F..%2Fb%20c/"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept"),
+    [
+        ("Ça va 😀, O'Neil; \\\\ %s :b \\u0000", "Ça va 😀, O'Neil; \\\\ %s :b \\u0000"),
+        ("nul\0 here", "nul\N{REPLACEMENT CHARACTER} here"),
+        ("half \ud83d pair", "half \N{REPLACEMENT CHARACTER} pair"),
+    ],
+)
+def test_characters_that_no_database_takes_are_replaced(
+    client: ServiceClient, service: ListService, make_result: Make, answer: str, kept: str
+) -> None:
+    """An answer of any other characters is read as it is."""
+    service.records = [make_result(1, result_answer=answer, result_response=answer)]
+    (record,) = read_results(client)
+    assert (record.result_answer, record.result_response) == (kept, kept)
+    page = json.dumps({"meta": {"total_count": 1}, "objects": service.records}, ensure_ascii=False)
+    service.answer = (200, page.encode(errors="surrogatepass"))
+    assert read_results(client) == [record]
 
 
 def test_empty_values_are_empty_texts(client: ServiceClient, service: ListService, make_result: Make) -> None:

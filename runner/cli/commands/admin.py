@@ -121,12 +121,13 @@ def rotate(
         RUNNER_OLD_STATE_KEY=… RUNNER_STATE_KEY=… runner key rotate --target live
     """
     # Imported here: `key new` needs none of it.
-    from runner.workflow.records.key_rotation import PhoneColumns, rotate_key
+    from runner.workflow.records.key_rotation import rotate_key
     from runner.workflow.records.phones import PhoneReading
 
     rotated = rotate_key(
         scope,
-        PhoneColumns(files, PhoneReading(phone_column, region)),
+        files,
+        PhoneReading(phone_column, region),
         lock_timeout_s,
         partial(require_approval, is_approved=auto_approve),
     )

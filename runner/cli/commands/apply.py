@@ -154,7 +154,7 @@ def _say_held(run: CampaignRun) -> str:
 def _iterate_done(run: CampaignRun) -> Iterator[str]:
     summary = run.summary
     # Launches that became too late are reported as deferred or expired, with their people.
-    if not summary.has_outcomes_in_time:
+    if summary.recipients_tried == summary.recipients_too_late:
         return
     if not run.sends_several_each:
         yield f"{count_people(summary.recipients_sent)} texted"

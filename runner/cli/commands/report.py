@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     help="Break down by this column of the audience; may be repeated.",
 )
 @click.option(
-    "--comments", is_flag=True, help="Quote what people wrote, with what tells who they are masked."
+    "--comments",
+    is_flag=True,
+    help="Quote what people wrote; names, phones and e-mail addresses are masked.",
 )
 @special_option("--template", type=FILE, help="Use your own Jinja2 template.")
 @special_option(
@@ -75,7 +77,7 @@ def report(
     out: Path | None,
     **wishes: Any,
 ) -> int:
-    """Write a report for each campaign from the ledger: how many were texted, who answered, and what.
+    """Write a report for each campaign: how many were texted, how many answered, and what.
 
     The same ledger gives the same bytes; --by, --comments and files of answers need the audience, too.
     Reports have no phone numbers, what people wrote only with --comments, masked, and no groups so small that

@@ -54,24 +54,10 @@ def name_target(file: PurePath) -> str:
 
 
 class _Version(NamedTuple):
-    """A version of a record file; one that `is_merged` by git has both sides' lines, and another text."""
+    """A version of a record file."""
 
     text: str
     document: Any
-    is_merged: bool
-
-
-def lacks_lines(file: Path, before: str, after: str, find_secrets: Callable[[], Secrets]) -> bool:
-    """Return whether a version of a record file lacks something of another, and so is older than it seems.
-
-    A record only grows. A version under the present key may be one under the former key, moved: then people
-    are compared by what else is known of them. A machine that still has the former key moves nothing back.
-
-    Raises:
-        LockfileError, SuppressionsError: a version is damaged, or was edited.
-    """
-    secrets = find_secrets()
-    return _lacks(_parse(file, before, secrets), _parse(file, after, secrets), secrets)
 
 
 def unite_files(file: Path, ours: str, theirs: str, find_secrets: Callable[[], Secrets]) -> str:
@@ -83,7 +69,10 @@ def unite_files(file: Path, ours: str, theirs: str, find_secrets: Callable[[], S
 def complete_file(file: Path, known: str | None, text: str, find_secrets: Callable[[], Secrets]) -> str:
     """Return the version of a record file that has all of the other one, or their union.
 
-    Of two that say the same it is the `known` one. Only what can be read is passed on.
+    Of two that say the same it is the `known` one. Only what can be read is passed on. A record only grows: a
+    version that lacks something of another is older than it seems. One under the present key may be one under
+    the former key, moved: then people are compared by what else is known of them. A machine that still has
+    the former key moves nothing back.
     """
     secrets = find_secrets()
     new = _parse(file, text, secrets)
@@ -110,13 +99,13 @@ def merge_files(
 
 def _parse(file: Path, text: str, secrets: Secrets) -> _Version:
     kind = LOCKFILE if file.name.endswith(LOCKFILE_SUFFIX) else BOOK
-    document, is_merged = parse_text(kind, file, text)
+    document, _ = parse_text(kind, file, text)
     key = TargetKey.of(document.target, secrets.present)
     # Approvals without a seal count for nothing, wherever they are.
     if document.key_fingerprint == key.name and not file.name.endswith(APPROVALS_SUFFIX):
         campaigns = document.names if kind is LOCKFILE else ("",)
         check_document(kind, file, text, document, key, campaigns)
-    return _Version(text, document, is_merged)
+    return _Version(text, document)
 
 
 def _lacks(before: _Version, after: _Version, secrets: Secrets) -> bool:
@@ -167,8 +156,6 @@ def _unite(file: Path, one: _Version, other: _Version, secrets: Secrets) -> str:
     if not isinstance(one.document, Lockfile):
         lines = settle([*one.document.entries, *other.document.entries])
         return "".join(BOOK.dump(one.document.target, one.document.key_fingerprint, {"entries": lines}))
-    if one.text == other.text and not one.is_merged:
-        return one.text
     return _unite_lockfiles(file, one.document, other.document)
 
 

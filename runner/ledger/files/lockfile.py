@@ -15,9 +15,9 @@ import msgspec
 
 from runner.atomic_write import drafting
 from runner.errors import LockfileError
-from runner.ledger.files.sealed import FileKind, check_document, parse_text
+from runner.ledger.files.sealed import FileKind, check_document, digest_text, parse_text
 from runner.ledger.model import LaunchRecord, Reservation, ReservedLaunch, Run, SealedLine
-from runner.version import LOCKFILE_VERSION, RESERVATION_VERSION
+from runner.version import LOCKFILE_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -62,6 +62,7 @@ class Lockfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         counts: in place of launches, with `lockfile: counts`.
         dismissed: launches that are not the campaign's.
         former_names: the campaign's.
+        reserved: on a state remote, in place of the others: launches that a run was about to send.
         runs: the known runs that sent the launches.
     """
 
@@ -73,6 +74,7 @@ class Lockfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     counts: tuple[CountedLaunches, ...] = ()
     dismissed: tuple[DismissedLine, ...] = ()
     former_names: tuple[FormerName, ...] = ()
+    reserved: tuple[ReservedLaunch, ...] = ()
     runs: tuple[Run, ...] = ()
 
     @property
@@ -81,22 +83,12 @@ class Lockfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return (self.campaign, *(one.name for one in self.former_names))
 
 
-class ReservedLaunches(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The contents of a file of launches that a run was about to send; `id` names their group."""
-
-    id: str
-    key_fingerprint: str
-    reservation_version: Literal[2]
-    target: str
-    launches: tuple[ReservedLaunch, ...] = ()
-    runs: tuple[Run, ...] = ()
-
-
 _LINES = {
     "counts": "the number of launches",
     "dismissed": "the dismissed launch {project_launch_guid}",
     "former_names": "the former name {name}",
     "launches": "the launch {project_launch_guid}",
+    "reserved": "the reserved launch {key}",
     "runs": "the run {id}",
 }
 
@@ -105,28 +97,16 @@ def _describe(block: str, line: Any) -> str:
     return _LINES[block].format(**msgspec.structs.asdict(line))
 
 
-_EVERYONE = "everyone would look new"
 LOCKFILE = FileKind(
     "the lockfile ",
     Lockfile,
     ("lockfile_version", LOCKFILE_VERSION),
     LockfileError,
     RESTORE_HINT,
-    _EVERYONE,
+    "everyone would look new",
     "targets' names are for good, with a new one everyone would be texted again: put it back",
     {name: name for name in _LINES},
     _describe,
-)
-_RESERVATION = FileKind(
-    "",
-    ReservedLaunches,
-    ("reservation_version", RESERVATION_VERSION),
-    LockfileError,
-    "nothing was changed",
-    _EVERYONE,
-    "nothing was changed",
-    {"launches": "reserved launches", "runs": "reserved runs"},
-    lambda block, _: f"a line of the {block}",
 )
 
 
@@ -166,9 +146,6 @@ def parse_lockfile(file: Path, text: str, key: TargetKey | None = None) -> Parse
     """Parse the text of a lockfile; one merged by git has the launches of both sides.
 
     Without `key`, seals are not checked, and target and key may be any.
-
-    Raises:
-        LockfileError: it is damaged, was edited, or is of another target or key.
     """
     lockfile, is_merged = parse_text(LOCKFILE, file, text)
     if key is not None:
@@ -202,38 +179,29 @@ def _unite_launches(launches: Iterable[LaunchRecord]) -> tuple[LaunchRecord, ...
     return tuple(found.values())
 
 
-class LockfileContents(NamedTuple):
-    """The contents of a lockfile to be written.
+def dump_lockfile(
+    campaign: str,
+    key: TargetKey,
+    launches: Iterable[LaunchRecord] | None,
+    counts: Sequence[CountedLaunches] = (),
+    dismissed: Collection[str] = (),
+    former_names: Collection[str] = (),
+    runs: Sequence[Run] = (),
+) -> Iterator[str]:
+    """Yield the text of a lockfile in pieces, sealed.
 
     `launches` are streamed, sorted by message and key; None with `counts` in their place.
     """
-
-    campaign: str
-    key: TargetKey
-    launches: Iterable[LaunchRecord] | None
-    counts: Sequence[CountedLaunches] = ()
-    dismissed: Collection[str] = ()
-    former_names: Collection[str] = ()
-    runs: Sequence[Run] = ()
-
-
-def dump_lockfile(contents: LockfileContents) -> Iterator[str]:
-    """Yield the text of a lockfile in pieces, sealed."""
     lines: dict[str, Sequence[SealedLine]] = {
-        "counts": contents.counts,
-        "dismissed": [*map(DismissedLine, sorted(contents.dismissed))],
-        "former_names": [*map(FormerName, sorted(contents.former_names))],
-        "runs": contents.runs,
+        "counts": counts,
+        "dismissed": [*map(DismissedLine, sorted(dismissed))],
+        "former_names": [*map(FormerName, sorted(former_names))],
+        "runs": runs,
     }
     blocks: dict[str, Iterable[SealedLine]] = {name: block for name, block in lines.items() if block}
-    if contents.launches is not None:
-        blocks["launches"] = contents.launches
-    return LOCKFILE.dump_sealed(contents.key, contents.campaign, blocks, campaign=contents.campaign)
-
-
-def save_lockfile(file: Path, contents: LockfileContents) -> tuple[bool, str]:
-    """Write a lockfile, whole or not at all; return whether it changed, and the digest of its text."""
-    return LOCKFILE.save(file, dump_lockfile(contents))
+    if launches is not None:
+        blocks["launches"] = launches
+    return LOCKFILE.dump_sealed(key, campaign, blocks, campaign=campaign)
 
 
 def require_writable(file: Path) -> None:
@@ -258,15 +226,17 @@ def require_writable(file: Path) -> None:
         ) from None
 
 
-def dump_reservation(reservation: Reservation, campaign: str, key: TargetKey) -> str:
-    """Return a group of reserved launches as text, for other machines: no phones or texts of messages."""
-    scope = f"{campaign}\0{reservation.id}"
-    blocks: dict[str, Sequence[SealedLine]] = {"launches": reservation.launches, "runs": reservation.runs}
-    return "".join(_RESERVATION.dump_sealed(key, scope, blocks, id=reservation.id))
+def dump_reservation(
+    key: TargetKey, campaign: str, launches: Sequence[ReservedLaunch], runs: Sequence[Run]
+) -> str:
+    """Return launches about to be sent as a lockfile of their own, for other machines."""
+    blocks: dict[str, Sequence[SealedLine]] = {"reserved": launches, "runs": runs}
+    given = {name: block for name, block in blocks.items() if block}
+    return "".join(LOCKFILE.dump_sealed(key, campaign, given, campaign=campaign))
 
 
 def parse_reservation(file: Path, text: str, campaign: str, key: TargetKey) -> Reservation:
-    """Parse the text of a group of reserved launches."""
-    found: ReservedLaunches = parse_text(_RESERVATION, file, text)[0]
-    check_document(_RESERVATION, file, text, found, key, [f"{campaign}\0{found.id}"])
-    return Reservation(found.id, found.launches, found.runs)
+    """Parse the text of a group of reserved launches of a campaign."""
+    found: Lockfile = parse_text(LOCKFILE, file, text)[0]
+    check_document(LOCKFILE, file, text, found, key, [campaign])
+    return Reservation(digest_text(text), found.reserved, found.runs)

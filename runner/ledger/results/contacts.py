@@ -130,8 +130,14 @@ def _tell_texted(preceding: FromClause | None) -> ColumnElement[str]:
 def _list_preceding(campaign_id: int) -> FromClause:
     """Return how the session before each of those on the campaign's target ended: `before`, null for none.
 
-    Blocked sessions have kept no other one waiting.
+    It is of people with a session of the campaign of which that tells something: few of all. Blocked sessions
+    have kept no other one waiting.
     """
+    doubtful = (
+        select(sessions.c.participant)
+        .join(launches, launches.c.id == sessions.c.launch_id)
+        .where(launches.c.campaign_id == campaign_id, _IS_DOUBTFUL)
+    )
     target = select(campaigns.c.target).where(campaigns.c.id == campaign_id).scalar_subquery()
     order = func.coalesce(BEGAN, ""), launches.c.id
     before = func.lag(_ENDING).over(partition_by=deliveries.c.fingerprint, order_by=order)
@@ -141,6 +147,11 @@ def _list_preceding(campaign_id: int) -> FromClause:
         .join(campaigns, campaigns.c.id == launches.c.campaign_id)
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
         .outerjoin(sessions, _IS_SESSION)
-        .where(campaigns.c.target == target, _HAS_REACHED, sessions.c.blocked.is_not(true()))
+        .where(
+            campaigns.c.target == target,
+            _HAS_REACHED,
+            sessions.c.blocked.is_not(true()),
+            deliveries.c.fingerprint.in_(doubtful),
+        )
         .subquery("preceding")
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, case, func, select, update
@@ -23,7 +22,8 @@ _GROUP = 500
 _SHOWN = 20
 _stats = launch_stats.c
 _ORDER = (_stats.accepted_at.is_not(None), _stats.since, launches.c.project_launch_guid)
-_COLUMNS = [_stats[one.name] for one in fields(LaunchDifference)[2:]]  # after the launch's number and guid
+_FIELDS = LaunchDifference.__struct_fields__
+_COLUMNS = [_stats[name] for name in _FIELDS if name not in ("launch_id", "project_launch_guid")]
 DIFFERS = and_(_stats.problem.is_not(None), _stats.accepted_at.is_(None))
 """The condition that an open difference keeps a launch's answers from being known as of the last reading."""
 KNOWN_AT = case((DIFFERS, _stats.agreed_at), else_=_stats.reconciled_at)
@@ -55,7 +55,9 @@ def read_differences(
 
 
 def _select_differences(campaign_id: int) -> Select[Any]:
-    return _of_campaign(select(launches.c.id, launches.c.project_launch_guid, *_COLUMNS), campaign_id)
+    guid = launches.c.project_launch_guid
+    columns = (guid if name == guid.name else _stats[name] for name in _FIELDS)
+    return _of_campaign(select(*columns), campaign_id)
 
 
 def _of_campaign(query: Select[Any], campaign_id: int) -> Select[Any]:

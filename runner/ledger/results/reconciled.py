@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from itertools import chain
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_, select, update
 
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into, insert_or_update
-from runner.ledger.model import StoredResult, StoredSession, format_moment, parse_moment
+from runner.ledger.model import AcceptedLaunch, format_moment, parse_moment
 from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
 from runner.ledger.report_model import MessageTotals, PartialCount
@@ -30,10 +29,10 @@ from runner.ledger.tables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from runner.ledger.model import LaunchStats, StoredResult, StoredSession
+
 _GROUP = 500
 _BULK = 5_000
-# Valid in JSON and not in databases: NUL on PostgreSQL, half a surrogate pair on either.
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _SUMMED = {
     "num_queued_sessions": "queued",
     "num_active_sessions": "active",
@@ -44,26 +43,49 @@ _SUMMED = {
 }
 
 
+def list_accepted(
+    connection: Connection, campaign_id: int, launch_ids: Iterable[int] | None = None
+) -> list[AcceptedLaunch]:
+    """Return the accepted launches of a campaign, or some of them, by number."""
+    held = select(func.count()).where(results.c.launch_id == launches.c.id).scalar_subquery()
+    forgotten = func.coalesce(launch_stats.c.forgotten_results, 0)
+    columns = (launches.c[name] for name in ("id", "project_launch_guid", "tag", "recipients", "is_open"))
+    query = (
+        select(*columns, held, forgotten)
+        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+        .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+        .order_by(launches.c.id)
+    )
+    if launch_ids is not None:
+        query = query.where(launches.c.id.in_(launch_ids))
+    return [AcceptedLaunch._make(row) for row in connection.execute(query)]
+
+
+def list_held(connection: Connection, launch_id: int) -> set[str]:
+    """Return the guids of a launch's results in the ledger."""
+    return set(
+        connection.execute(select(results.c.result_guid).where(results.c.launch_id == launch_id)).scalars()
+    )
+
+
+def store_counts(connection: Connection, stats: Iterable[LaunchStats], at: str) -> None:
+    """Make what the service counts the campaign's, as reconciled at `at` (UTC, ISO 8601)."""
+    for group in divide(stats):
+        insert_or_update(connection, launch_stats, [{**asdict(one), "reconciled_at": at} for one in group])
+
+
 def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
     """Store results, replacing those that have changed, and return the number of new or changed ones."""
     total, revision = 0, begin_revision(connection)
     for group in divide(rows, _BULK):
-        # One look at all texts: hardly any needs to be changed.
-        is_clean = not _UNSTORABLE.search("".join(map(str, chain.from_iterable(group))))
-        clear = group if is_clean else [map(_clean_value, row) for row in group]
-        total += _STORE_RESULTS.insert(connection, [(*row, revision) for row in clear])
+        total += _STORE_RESULTS.insert(connection, [(*row, revision) for row in group])
     return total
-
-
-def _clean_value(value: object) -> object:
-    return clean(value) if isinstance(value, str) else value
 
 
 def store_sessions(connection: Connection, rows: Sequence[StoredSession]) -> None:
     """Store the states of sessions; unchanged rows stay untouched."""
     if rows:
-        cleaned = (row._replace(status=clean(row.status)) for row in rows)
-        _STORE_SESSIONS.insert(connection, [(*row, row.progress) for row in cleaned])
+        _STORE_SESSIONS.insert(connection, [(*row, row.progress) for row in rows])
 
 
 def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
@@ -140,26 +162,10 @@ def note_strangers(connection: Connection, strangers: Iterable[Untexted]) -> Non
         connection.execute(update(results).where(is_it).values(changed))
 
 
-def find_held(connection: Connection, keys: Collection[tuple[int, str]]) -> set[tuple[int, str]]:
-    """Return those of some results, some hundreds at most, that are in the ledger."""
-    if not keys:
-        return set()
-    launch_ids, guids = {launch for launch, _ in keys}, {guid for _, guid in keys}
-    query = select(results.c.launch_id, results.c.result_guid).where(
-        results.c.launch_id.in_(launch_ids), results.c.result_guid.in_(guids)
-    )
-    return {(row.launch_id, row.result_guid) for row in connection.execute(query)}.intersection(keys)
-
-
 def _write_start(text: str) -> str:
     """Return a time of the service as sortable text; empty if it is invalid."""
     moment = parse_moment(text)
     return "" if moment is None else format_moment(moment)
-
-
-def clean(text: str) -> str:
-    """Return a text without characters that databases cannot store."""
-    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _compose_results(connection: Connection) -> Insert:

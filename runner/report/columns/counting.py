@@ -1,44 +1,45 @@
-"""Counts of a campaign's results, by the engine."""
+"""Counts of a campaign's results, by the engine: by message, over all of them, by group, and by arm."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from runner.report.answers import OWN_WORDS
-from runner.report.columns.answer_pool import QUARTER_US, AnswerPool, add_days, find_deadline
-from runner.report.columns.engine import quote
+from runner.campaign.model import SCORED
+from runner.report.columns.dataset import fold_column
 from runner.report.columns.person_table import (
     add_touches,
     begin_touches,
-    count_contacts,
-    count_paths,
+    gather_people,
     gather_persons,
+    was_asked,
 )
-from runner.report.columns.question_columns import (
-    OWN_WORDS_NUMBER,
-    Asked,
-    list_asked,
-    place_answers,
-    read_kept,
-)
-from runner.report.facts import (
-    AnswerReading,
-    CampaignTally,
-    MessageOutline,
-    MessageTally,
-)
+from runner.report.columns.replies import number_messages, read_replies
+from runner.report.comparison import fix_deadline
+from runner.report.facts import ArmTally, CampaignTally, GroupTally, MessageTally, PooledTally
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from datetime import date
     from zoneinfo import ZoneInfo
 
     from runner.report.columns.engine import Engine
-    from runner.report.facts import CampaignOutline
+    from runner.report.facts import AnswerReading, CampaignOutline, MessageOutline
 
-
+# Quarters of an hour, which no time zone's days cut through.
+_QUARTER_S = 900
+_QUARTER_US = 900_000_000
+_ANSWER_QUARTERS = (
+    f"SELECT created_us // {_QUARTER_US} AS quarter, count(*) AS n FROM named "
+    "WHERE message = ? AND created_us > 0 AND NOT refuses GROUP BY ALL"
+)
+_SENDING_QUARTERS = (
+    f"SELECT arm, began_us // {_QUARTER_US} AS quarter, count(*) AS n FROM reached "
+    "WHERE message = ? AND is_sent AND began_us IS NOT NULL GROUP BY ALL"
+)
 # Whole seconds, without negative times. Quantiles as of numpy, R and spreadsheets: R. J. Hyndman and Y. Fan,
 # "Sample quantiles in statistical packages", The American Statistician 50 (1996), 361-365, definition 7.
 _FIRST_TIMES = """
@@ -46,79 +47,44 @@ SELECT quantile_cont(seconds, 0.5)
 FROM (SELECT (first_us - started_us) // 1000000 AS seconds FROM people WHERE first_us >= started_us)
 """
 _READINGS = "SELECT latest_{0}, count(*) AS n FROM people WHERE latest_{0} IS NOT NULL GROUP BY ALL"
-# Quarters of an hour, which no time zone's days cut through.
-_ANSWER_QUARTERS = (
-    f"SELECT created_us // {QUARTER_US} AS quarter, count(*) AS n FROM named "
-    "WHERE message = ? AND created_us > 0 AND NOT refuses GROUP BY ALL"
-)
-_FOUND = "SELECT message, refuses, says_nothing, arm, question_tag, count(*) AS n FROM named GROUP BY ALL"
-
-KeepAnswers = Callable[[MessageOutline, Asked, Sequence[AnswerReading]], None]
-
-
-def list_ending(readings: Sequence[AnswerReading]) -> list[int]:
-    """Return the numbers of the readings that end the survey."""
-    return [number for number, reading in enumerate(readings) if reading.concludes]
-
-
-def count_message(
-    engine: Engine, number: int, message: str, asked: Asked, readings: Sequence[AnswerReading], zone: ZoneInfo
-) -> MessageTally:
-    """Return the tally of one message, from the tables `people` and `touches`."""
-    return MessageTally(
-        results=asked.results,
-        refusals=asked.refusals,
-        non_answers=asked.non_answers,
-        paths=count_paths(engine, number),
-        questions={
-            question.tag: _count_readings(engine, place, readings)
-            for place, question in enumerate(asked.questions)
-        },
-        unknown=asked.unknown,
-        median_first_s=_time_first(engine),
-        days=dict(sorted(add_days(engine.rows(_ANSWER_QUARTERS, [message]), zone).items())),
-        contacts=count_contacts(engine, number),
-    )
-
-
-def gather_people(engine: Engine, asked: Asked, ending: Sequence[int], timed: Collection[int]) -> None:
-    """Make the table `people`, a row a participant with the latest answers.
-
-    `latest_0` and so on are the reading of the latest answer to each question: of several of one microsecond,
-    that with the largest guid. `us_0` and so on are when it came, at the places `timed` only.
-    """
-    steps = [_write_step(place, ending) for place in range(len(asked.questions))]
-    latest = "".join(
-        f", arg_max(reading, rank) FILTER (WHERE place = {place}) AS latest_{place}"
-        for place in range(len(asked.questions))
-    )
-    latest += "".join(
-        f", max(created_us) FILTER (WHERE place = {place}) AS us_{place}" for place in sorted(timed)
-    )
-    engine.run(f"""
-        CREATE OR REPLACE TEMP TABLE people AS
-        SELECT *, concat('', {", ".join(steps) or "''"}) AS path FROM (
-          SELECT person, min(arm) AS arm, min(started_us) AS started_us,
-            min(created_us) FILTER (WHERE created_us > 0) AS first_us{latest}
-          FROM read_answers GROUP BY person)""")
-
-
-def _write_step(place: int, ending: Sequence[int]) -> str:
-    """Return the expression for a question's character of a path."""
-    number = f"latest_{place}"
-    ends = f"list_contains({list(ending)}::INTEGER[], {number})"
-    return f"CASE WHEN {number} IS NULL THEN '-' WHEN {ends} THEN 'c' ELSE 'a' END"
-
-
-def _time_first(engine: Engine) -> Fraction | None:
-    ((median,),) = engine.rows(_FIRST_TIMES)
-    return None if median is None else Fraction(median)
-
-
-def _count_readings(
-    engine: Engine, place: int, readings: Sequence[AnswerReading]
-) -> dict[AnswerReading, int]:
-    return {readings[number]: count for number, count in sorted(engine.rows(_READINGS.format(place)))}
+_CONTACTS = """
+SELECT count_if(is_sent) AS sent, count_if(is_sent AND is_listed) AS listed, count_if(is_texted) AS texted,
+  count_if(has_answered) AS answered, count_if(is_complete) AS completed, count_if(has_opted_out) AS opted_out
+FROM touches WHERE message = {number}
+"""
+_POOL = """
+CREATE OR REPLACE TEMP TABLE {name} AS
+SELECT question, person, arg_max(message, rank) AS message, arg_max(reading, rank) AS reading
+FROM read_answers WHERE list_contains({questions}::INTEGER[], question) AND created_us < {before}
+GROUP BY question, person
+"""
+_ALWAYS = 2**63 - 1
+_BY_MESSAGE = "SELECT question, message, reading, count(*) AS n FROM pooled GROUP BY ALL"
+# Recipients who have left the audience belong to the group without a name.
+_BY_COLUMN = """
+SELECT persons.*, coalesce(members.value_{number}, '') AS value, {key} AS key, true AS is_counted
+FROM persons LEFT JOIN members ON members.person = persons.person
+"""
+_BY_ARM = """
+SELECT * REPLACE (is_texted AND is_counted AS is_texted, is_complete AND is_counted AS is_complete,
+  has_answered AND is_counted AND coalesce(first_us, 0) < {before} AS has_answered)
+FROM (SELECT *, arm AS value, arm AS key, {is_counted} AS is_counted FROM persons)
+"""
+_GROUPS = """
+SELECT key, first(value ORDER BY n DESC, value), sum(n), sum(texted), sum(answered), sum(complete) FROM (
+  SELECT key, value, count(*) AS n, count_if(is_texted) AS texted, count_if(has_answered) AS answered,
+    count_if(is_complete) AS complete
+  FROM grouped GROUP BY ALL)
+GROUP BY key
+"""
+_READ = """
+SELECT key, question, reading, count(*) AS n FROM {pool} JOIN grouped USING (person) WHERE is_counted
+GROUP BY ALL
+"""
+_LATER = """
+SELECT count(*) FROM persons WHERE state IS NOT NULL AND list_contains(?::VARCHAR[], arm)
+  AND person IN (SELECT person FROM read_answers WHERE created_us >= {before})
+"""
 
 
 def count_campaign(
@@ -128,46 +94,165 @@ def count_campaign(
     columns: Sequence[str] = (),
     *,
     as_of: datetime | None = None,
-    keep_answers: KeepAnswers | None = None,
 ) -> CampaignTally:
     """Count the tables `results` and `contacts`.
 
     `message_ids` maps former ids of messages to present ones. `columns` are the audience's, with their values
     in the table `members`; `as_of` is the oldest reading of the launches, None if some was not reconciled.
-    `keep_answers` is called for each message while the engine has its answers.
     """
-    _name_messages(engine, message_ids)
-    found = sorted(engine.rows(_FOUND))
+    found = number_messages(engine, outline, message_ids)
+    readings = read_replies(engine, outline, found)
     begin_touches(engine)
-    pool = AnswerPool(engine, outline, find_deadline(engine, outline, message_ids, as_of), columns)
-    tallies: dict[str, MessageTally] = {}
-    numbers: dict[AnswerReading, int] = {OWN_WORDS: OWN_WORDS_NUMBER}
+    messages = {}
     for number, one in enumerate(outline.messages):
-        asked = list_asked(one, [row[1:] for row in found if row[0] == one.id])
-        place_answers(engine, one, asked)
-        readings = read_kept(engine, one, asked, numbers)
-        gather_people(engine, asked, list_ending(readings), pool.find_places(one).values())
-        names = {name for name, now in message_ids.items() if now == one.id}
-        add_touches(engine, number, one, {*names, one.id})
-        pool.add(number, one)
-        tallies[one.id] = count_message(engine, number, one.id, asked, readings, outline.time_zone)
-        if keep_answers is not None:
-            keep_answers(one, asked, readings)
-    places = [one.id for one in outline.messages]
-    experiment = None if outline.experiment is None else places.index(outline.experiment.message)
-    people = gather_persons(engine, len(places), experiment)
+        gather_people(engine, number, one, readings)
+        add_touches(engine, number, one)
+        own = [row[1:] for row in found if row[0] == number]
+        messages[one.id] = _count_message(engine, number, one, own, readings, outline.time_zone)
+    ids = [one.id for one in outline.messages]
+    experiment = None if outline.experiment is None else ids.index(outline.experiment.message)
+    people = gather_persons(engine, len(ids), experiment)
+    scored = {number for number, one in enumerate(outline.questions) if one.question.scale in SCORED}
+    shared = {number for number, one in enumerate(outline.questions) if len(one.messages) > 1}
+    if columns or outline.experiment:
+        _pool(engine, "pooled", shared | scored)
+    elif shared:
+        _pool(engine, "pooled", shared)
     return CampaignTally(
-        tallies,
-        strays=sum(count for message, *_, count in found if message not in tallies),
+        messages,
+        strays=sum(row[-1] for row in found if row[0] is None),
         people=people,
-        questions=pool.count_questions(list(numbers)),
-        groups=pool.count_groups(list(numbers)),
-        arms=pool.count_arms(list(numbers)),
+        questions=_count_questions(engine, outline, shared, readings),
+        groups=_count_columns(engine, columns, readings),
+        arms=_count_arms(engine, outline, experiment, scored, as_of, readings),
+        readings=readings,
     )
 
 
-def _name_messages(engine: Engine, message_ids: Mapping[str, str]) -> None:
-    """Make the view `named` of the results, with the present ids of their messages."""
-    cases = "".join(f" WHEN {quote(former)} THEN {quote(now)}" for former, now in message_ids.items())
-    message = f"CASE message{cases} ELSE message END" if cases else "message"
-    engine.run(f"CREATE OR REPLACE TEMP VIEW named AS SELECT * REPLACE ({message} AS message) FROM results")
+def _count_message(
+    engine: Engine,
+    number: int,
+    outline: MessageOutline,
+    found: Sequence[tuple[Any, ...]],
+    readings: Sequence[AnswerReading],
+    zone: ZoneInfo,
+) -> MessageTally:
+    """Return the tally of one message, from the tables `people` and `touches`."""
+    tags = [question.tag for question in outline.questions]
+    unknown: Counter[str] = Counter()
+    for refuses, _, _, tag, count in found:
+        if not refuses and tag not in tags:
+            unknown[tag] += count
+    asked = [f"count_if({was_asked(outline, tag)}) AS asked_{place}" for place, tag in enumerate(tags)]
+    counted = (
+        engine.count(f"SELECT {', '.join(asked)} FROM touches WHERE message = {number}") if asked else {}
+    )
+    ((median,),) = engine.rows(_FIRST_TIMES)
+    return MessageTally(
+        **engine.count(_CONTACTS.format(number=number)),
+        results=sum(count for *_, count in found),
+        non_answers=sum(count for _, says_nothing, *_, count in found if says_nothing),
+        unknown=unknown,
+        questions={
+            tag: {readings[one]: count for one, count in sorted(engine.rows(_READINGS.format(place)))}
+            for place, tag in enumerate(tags)
+        },
+        asked=dict(zip(tags, counted.values(), strict=True)),
+        median_first_s=None if median is None else Fraction(median),
+        days=dict(sorted(_add_days(engine.rows(_ANSWER_QUARTERS, [number]), zone).items())),
+    )
+
+
+def _add_days(rows: Iterable[tuple[int, int]], zone: ZoneInfo) -> Counter[date]:
+    """Return counts by quarter of an hour since 1970 as counts by day in a time zone."""
+    days: Counter[date] = Counter()
+    for quarter, count in rows:
+        days[datetime.fromtimestamp(quarter * _QUARTER_S, zone).date()] += count
+    return days
+
+
+def _pool(engine: Engine, name: str, questions: Collection[int], before: int = _ALWAYS) -> None:
+    """Make a table of the latest answers of people to these questions, over all messages."""
+    engine.run(_POOL.format(name=name, questions=sorted(questions), before=before))
+
+
+def _count_questions(
+    engine: Engine, outline: CampaignOutline, shared: Collection[int], readings: Sequence[AnswerReading]
+) -> dict[int, PooledTally]:
+    """Return the answers to each question that several messages ask."""
+    found = engine.rows(_BY_MESSAGE) if shared else []
+    tallies = {}
+    for number in sorted(shared):
+        pooled = outline.questions[number]
+        asked = " OR ".join(
+            f"message = {place} AND {was_asked(one, pooled.question.tag)}"
+            for place, one in enumerate(outline.messages)
+            if one.id in pooled.messages
+        )
+        ((people,),) = engine.rows(f"SELECT count(DISTINCT person) FROM touches WHERE {asked}")
+        counts = {
+            (outline.messages[place].id, readings[reading]): count
+            for question, place, reading, count in found
+            if question == number
+        }
+        tallies[number] = PooledTally(counts, people)
+    return tallies
+
+
+def _count_columns(
+    engine: Engine, columns: Sequence[str], readings: Sequence[AnswerReading]
+) -> dict[str, dict[str, GroupTally]]:
+    """Return everybody by the values of each column, without regard to case, blanks and typography."""
+    key = fold_column("value")
+    return {
+        name: _count_groups(engine, _BY_COLUMN.format(number=number, key=key), "pooled", readings)
+        for number, name in enumerate(columns)
+    }
+
+
+def _count_groups(
+    engine: Engine, select: str, pool: str, readings: Sequence[AnswerReading]
+) -> dict[str, GroupTally]:
+    """Return people by a key, and their latest answers in a pool; a group is called as most of it are."""
+    engine.run(f"CREATE OR REPLACE TEMP VIEW grouped AS FROM ({select}) WHERE state IS NOT NULL")
+    found: dict[str, dict[int, Counter[AnswerReading]]] = {}
+    for key, question, reading, count in engine.rows(_READ.format(pool=pool)):
+        found.setdefault(key, {}).setdefault(question, Counter())[readings[reading]] += count
+    groups = {
+        name.strip(): GroupTally(texted, answered, completed, found.get(key, {}), people)
+        for key, name, people, texted, answered, completed in engine.rows(_GROUPS)
+    }
+    return dict(sorted(groups.items()))
+
+
+def _count_arms(
+    engine: Engine,
+    outline: CampaignOutline,
+    place: int | None,
+    scored: Collection[int],
+    as_of: datetime | None,
+    readings: Sequence[AnswerReading],
+) -> ArmTally | None:
+    """Return the people in each arm, as far as the verdict counts them; None without an experiment."""
+    if outline.experiment is None:
+        return None
+    weights = outline.experiment.weights
+    quarters = engine.rows(_SENDING_QUARTERS, [place])
+    sent = {
+        arm: _add_days((row[1:] for row in quarters if row[0] == arm), outline.time_zone) for arm in weights
+    }
+    deadline = fix_deadline(outline.experiment.analysis, sent, as_of, outline.time_zone)
+    before, is_counted, pool, later = _ALWAYS, "is_texted", "pooled", 0
+    if deadline.cutoff_us is not None:
+        before, pool = deadline.cutoff_us, "counted"
+        is_counted = f"is_texted AND coalesce(arm_began_us < {before}, false)"
+        _pool(engine, pool, scored, before)
+        ((later,),) = engine.rows(_LATER.format(before=before), [list(weights)])
+    select = _BY_ARM.format(before=before, is_counted=is_counted)
+    found = _count_groups(engine, select, pool, readings)
+    groups = {arm: found.get(arm, GroupTally()) for arm in weights}
+    if deadline.cutoff_us is not None:
+        # Whether an end was reached is known of all answers together only.
+        groups = {arm: replace(group, completed=None) for arm, group in groups.items()}
+    assigned = {arm: group.people for arm, group in groups.items()}
+    return ArmTally(assigned, groups, later, deadline)

@@ -14,6 +14,7 @@ import re
 import shutil
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError
@@ -23,7 +24,7 @@ from runner.source.normalize import PLAIN, TYPED
 from runner.source.quantity import AMBIGUOUS_NUMBER, GROUPED_NUMBER, PLAIN_NUMBER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
 
@@ -49,7 +50,8 @@ UPDATE copy.results AS r SET nth = found.nth FROM (
 _AMONG_FRESH = "WHERE person IN (SELECT person FROM fresh)"
 # Numbers of rows: guids would be compared as texts by each statement that reads results.
 _REFUSED = """
-CREATE OR REPLACE TEMP TABLE refused AS SELECT r.rowid AS number FROM copy.results r
+CREATE OR REPLACE TEMP TABLE refused AS
+SELECT r.rowid AS number, message, person, is_opt_out = '1' AS is_opt_out FROM copy.results r
 JOIN refusals ON refusals.guid = r.result_guid AND refusals.launch = r.launch_id::VARCHAR;
 CREATE OR REPLACE TEMP VIEW results AS
 SELECT *, says_nothing OR rowid IN (SELECT number FROM refused) AS refuses FROM copy.results;
@@ -89,17 +91,18 @@ class ResultColumns:
         version: ResultVersion,
         read_since: Callable[[int], Iterable[FeedRow]],
         find_mark: Callable[[int], str],
-        refusals: Iterable[tuple[int, str]] = (),
+        refusals: Mapping[tuple[int, str], bool] = MappingProxyType({}),
         contact_mark: str = "",
         read_contacts: Callable[[], Iterable[ContactRow]] = tuple,
     ) -> None:
-        """Update the copy, and make it visible to the engine of `hold` as tables: `results` and `contacts`.
+        """Update the copy, and make it visible to the engine of `hold`: `results`, `refused` and `contacts`.
 
         `read_since` yields results entered or changed after a revision, each once. `find_mark` returns a mark
-        that identifies a revision, as a restored ledger may have another of that number. `refusals` are the
-        ledger's launch number and `result_guid` of each result that opts out, and so is no answer. They are
-        not kept, since a person may decide otherwise later. `read_contacts` yields everybody who was sent a
-        text, and is read again if `contact_mark` is another than that of the copy.
+        that identifies a revision, as a restored ledger may have another of that number. `refusals` have the
+        ledger's launch number and `result_guid` of each result that opts out, and so is no answer, and
+        whether an opt-out is on record for it. They are not kept, since a person may decide otherwise later.
+        `read_contacts` yields everybody who was sent a text, and is read again if `contact_mark` is another
+        than that of the copy.
 
         Raises:
             RunnerError: the copy cannot be written.
@@ -120,7 +123,8 @@ class ResultColumns:
             engine.load("copy.contacts", ContactRow._fields, read_contacts(), derive_contacts)
             engine.run("CREATE OR REPLACE TABLE copy.contact_mark AS SELECT ? AS mark", [contact_mark])
         engine.run("CREATE OR REPLACE TEMP VIEW contacts AS FROM copy.contacts")
-        engine.load("refusals", ("launch", "guid"), refusals)
+        rows = ((*result, int(is_known)) for result, is_known in refusals.items())
+        engine.load("refusals", ("launch", "guid", "is_opt_out"), rows)
         engine.run(_REFUSED)
 
     def _attach(self, engine: Engine, version: ResultVersion, find_mark: Callable[[int], str]) -> int:
@@ -233,25 +237,6 @@ def load_members(engine: Engine, rows: Iterable[tuple[str, ...]], columns: Itera
         lambda select: (
             f"SELECT participant{first}, {number_person('participant')} AS person FROM ({select}) "
             "GROUP BY participant"
-        ),
-    )
-
-
-def load_refusing(engine: Engine, rows: Iterable[tuple[str, str, str]]) -> None:
-    """Make the table `refusing` of everybody whose reply opts out.
-
-    Rows are a message's id, the participant's pseudonym, and whether that opt-out is on record: `1` or `0`.
-
-    Raises:
-        RunnerError: it cannot be made.
-    """
-    engine.load(
-        "refusing",
-        ("message", "participant", "is_opt_out"),
-        rows,
-        lambda select: (
-            f"SELECT * REPLACE (is_opt_out = '1' AS is_opt_out), {number_person('participant')} AS person "
-            f"FROM ({select})"
         ),
     )
 

@@ -21,18 +21,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.ledger.model import ENDED, QUEUED
-from runner.report.columns.engine import quote
-from runner.report.facts import ContactTally, PeopleTally
-from runner.report.funnel import count_completed
+from runner.report.columns.engine import Engine, quote
+from runner.report.people_model import Dispositions, PeopleReport
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Sequence
 
-    from runner.report.columns.engine import Engine
-    from runner.report.facts import MessageOutline, Paths
+    from runner.report.facts import AnswerReading, MessageOutline
 
-MOST_MESSAGES = 65536
-"""More than a campaign has messages: a rank by time, then by message, is one number."""
+_PEOPLE = """
+CREATE OR REPLACE TEMP TABLE people AS
+SELECT *, concat('', {steps}) AS path, coalesce({is_complete}, false) AS is_complete FROM (
+  SELECT person, min(arm) AS arm, min(started_us) AS started_us,
+    min(created_us) FILTER (WHERE created_us > 0) AS first_us{latest}
+  FROM read_answers WHERE message = {number} GROUP BY person)
+"""
 _TOUCHES = """
 CREATE OR REPLACE TEMP TABLE touches (person UUID, message INTEGER, is_survey BOOLEAN, arm VARCHAR,
   is_contact BOOLEAN, is_sent BOOLEAN, is_read BOOLEAN, is_listed BOOLEAN, is_open BOOLEAN, is_queued BOOLEAN,
@@ -51,13 +54,12 @@ SELECT coalesce(c.person, p.person), {{number}}, {{is_survey}}, coalesce(p.arm, 
   coalesce(c.is_sent AND c.status = '{QUEUED}', false), coalesce(c.is_sent AND {_WAS_TEXTED}, false),
   coalesce(c.is_sent AND {_WAS_TEXTED} IS NULL, false), coalesce(c.blocked, false),
   coalesce(c.replaced AND {_WAS_TEXTED}, false), c.began_us, p.person IS NOT NULL,
-  coalesce(ends.is_complete, false),
+  coalesce(p.is_complete, false),
   coalesce(r.person IS NOT NULL OR (c.stopped AND (c.blocked OR {_WAS_TEXTED})), false),
   coalesce(r.is_opt_out, false) OR coalesce(c.stopped AND {_WAS_TEXTED}, false), p.first_us, p.path
-FROM (FROM contacts WHERE message IN ({{names}})) c
+FROM (FROM reached WHERE message = {{number}}) c
 FULL JOIN people p ON p.person = c.person
-LEFT JOIN ends ON ends.arm = p.arm AND ends.path = p.path
-LEFT JOIN (FROM refusing WHERE message = {{name}}) r ON r.person = coalesce(c.person, p.person)
+LEFT JOIN (FROM refusing WHERE message = {{number}}) r ON r.person = coalesce(c.person, p.person)
 """
 # A survey that has not ended, or of which nothing is known, may still be answered. Whose texts never left the
 # service was not tried: AAPOR's unknown eligibility, too.
@@ -84,9 +86,9 @@ FROM (
     {least}(CASE WHEN message = {experiment} THEN began_us END) AS arm_began_us, {least}(first_us) AS first_us
   FROM touches {group})
 """
-# Of launches of one time, the later message's; numbers are compared faster than records.
+# Of launches of one time, the later message's, of 65,536 at most; numbers are compared faster than records.
 _LAST = (
-    f"arg_max(replaced::INTEGER, coalesce(began_us, 0)::HUGEINT * {MOST_MESSAGES} + message) "
+    "arg_max(replaced::INTEGER, coalesce(began_us, 0)::HUGEINT * 65536 + message) "
     "FILTER (WHERE is_survey AND is_texted)::BOOLEAN"
 )
 _BY_PERSON = {
@@ -98,37 +100,76 @@ _BY_PERSON = {
     "last": _LAST,
 }
 _OF_ONE_MESSAGE = {**dict.fromkeys(_BY_PERSON, ""), "last": "is_survey AND replaced"}
-_STATES = """
-SELECT state, disposition, count(*) AS n, count_if(has_answered) AS answered,
-  count_if(is_complete) AS complete, count_if(has_opted_out) AS opted_out, count_if(is_open) AS open
-FROM persons GROUP BY ALL
-"""
-_CONTACTS = """
-SELECT arm, count_if(is_sent) AS sent, count_if(is_sent AND is_listed) AS listed,
-  count_if(has_opted_out) AS opted_out, count_if(is_texted) AS texted
-FROM touches WHERE message = ? GROUP BY ALL ORDER BY arm
-"""
-_PATHS = """
-SELECT arm, path, count(*) AS n FROM touches
-WHERE message = ? AND has_answered GROUP BY ALL ORDER BY ALL
+_STATES = "texted", "uncertain", "blocked", "queued", "withdrawn", "unresolved"
+_PEOPLE_COUNTED = f"""
+SELECT count_if(state IS NOT NULL) AS recipients, count_if(state <> 'unresolved') AS sent,
+  {", ".join(f"count_if(state = '{state}') AS {state}" for state in _STATES)},
+  count_if(has_answered) AS answered, count_if(is_complete) AS completed,
+  count_if(has_opted_out) AS opted_out, count_if(is_open) AS open
+FROM persons
 """
 
 
-def was_asked(outline: MessageOutline, place: int) -> str:
-    """Return the expression for whether a row of `touches` was asked a question of its message."""
-    places = {question.tag: number for number, question in enumerate(outline.questions)}
-    cases = {}
-    for way in outline.all_ways:
-        own = [places[question.tag] for question in way.questions]
+def gather_people(
+    engine: Engine, number: int, outline: MessageOutline, readings: Sequence[AnswerReading]
+) -> None:
+    """Make the table `people`, a row a participant of the message at this place in the campaign.
+
+    `latest_0` and so on are the numbers of the readings of the latest answers to its questions. The `path`
+    has a character for each question: `-` not answered, `a` answered, `c` answered in a way that ends the
+    survey.
+    """
+    ending = [number for number, reading in enumerate(readings) if reading.concludes]
+    places = range(len(outline.questions))
+    steps = [
+        f"CASE WHEN latest_{place} IS NULL THEN '-' "
+        f"WHEN list_contains({ending}::INTEGER[], latest_{place}) THEN 'c' ELSE 'a' END"
+        for place in places
+    ]
+    latest = [
+        f", arg_max(reading, rank) FILTER (WHERE place = {place}) AS latest_{place}" for place in places
+    ]
+    engine.run(
+        _PEOPLE.format(
+            steps=", ".join(steps) or "''",
+            is_complete=_write_by_arm(outline, _write_end),
+            latest="".join(latest),
+            number=number,
+        )
+    )
+
+
+def _write_end(places: Sequence[int]) -> str:
+    """Return whether a path over these places answers the last question, or ends the survey early."""
+    ends = [f"substr(path, {place + 1}, 1) = 'c'" for place in places]
+    return " OR ".join([f"substr(path, {places[-1] + 1}, 1) <> '-'", *ends]) if places else "false"
+
+
+def was_asked(outline: MessageOutline, tag: str) -> str:
+    """Return the expression for whether a row of `touches` was asked a question of its message.
+
+    The first question reaches all who were texted; each further one, those who answered the one before
+    without ending the survey. A participant who answered counts as asked, so no rate exceeds 1.
+    """
+    place = [question.tag for question in outline.questions].index(tag)
+
+    def write(own: Sequence[int]) -> str:
         if place not in own:
-            cases[way.arm] = "false"
-            continue
+            return "false"
         before = own[: own.index(place)]
         led = f"substr(path, {before[-1] + 1}, 1) = 'a'" if before else "is_texted"
-        cases[way.arm] = f"({led}) OR substr(path, {place + 1}, 1) <> '-'"
+        return f"({led}) OR substr(path, {place + 1}, 1) <> '-'"
+
+    return f"coalesce({_write_by_arm(outline, write)}, false)"
+
+
+def _write_by_arm(outline: MessageOutline, write: Callable[[Sequence[int]], str]) -> str:
+    """Return the expression that is written for the places of the questions of each arm."""
+    places = {question.tag: number for number, question in enumerate(outline.questions)}
+    cases = {arm: write([places[one.tag] for one in way]) for arm, way in outline.all_ways.items()}
     whens = " ".join(f"WHEN {quote(arm)} THEN {case}" for arm, case in cases.items())
     # An arm that no longer exists is taken for the first one.
-    return f"coalesce(CASE arm {whens} ELSE {next(iter(cases.values()))} END, false)"
+    return f"CASE arm {whens} ELSE {next(iter(cases.values()))} END"
 
 
 def begin_touches(engine: Engine) -> None:
@@ -136,58 +177,20 @@ def begin_touches(engine: Engine) -> None:
     engine.run(_TOUCHES)
 
 
-def add_touches(engine: Engine, number: int, outline: MessageOutline, names: Collection[str]) -> None:
-    """Add the recipients and participants of a message, whose answers are in the table `people`.
-
-    `number` is its place in the campaign, `names` are its ids in the ledger.
-    """
-    paths = engine.rows("SELECT DISTINCT arm, path FROM people ORDER BY ALL")
-    engine.fill(
-        "ends",
-        {"arm": "VARCHAR", "path": "VARCHAR", "is_complete": "BOOLEAN"},
-        [(*path, count_completed(outline, {path: 1}) > 0) for path in paths],
-    )
-    engine.run(
-        _ADD_TOUCHES.format(
-            number=number,
-            is_survey=bool(outline.questions),
-            names=", ".join(map(quote, sorted(names))),
-            name=quote(outline.id),
-        )
-    )
+def add_touches(engine: Engine, number: int, outline: MessageOutline) -> None:
+    """Add the recipients of a message, and its participants, who are in the table `people`."""
+    engine.run(_ADD_TOUCHES.format(number=number, is_survey=bool(outline.questions)))
 
 
-def count_contacts(engine: Engine, number: int) -> ContactTally:
-    """Return the recipients of a message in `touches`."""
-    rows = engine.rows(_CONTACTS, [number])
-    sent, listed, opted_out = (sum(row[place] for row in rows) for place in range(1, 4))
-    return ContactTally(sent, listed, opted_out, {arm: count for arm, *_, count in rows if count})
-
-
-def count_paths(engine: Engine, number: int) -> Paths:
-    """Return the participants of a message by arm and path."""
-    return {(arm, path): count for arm, path, count in engine.rows(_PATHS, [number])}
-
-
-def gather_persons(engine: Engine, messages: int, experiment: int | None) -> PeopleTally:
-    """Make the table `persons` of `touches`, of so many messages, and count it.
+def gather_persons(engine: Engine, messages: int, experiment: int | None) -> PeopleReport:
+    """Make the table `persons` of `touches`, of so many messages, and return its counts.
 
     `experiment` is the place of the message that has arms.
     """
     # Of one message, there is a row for each person already.
     ways = {"kind": "TABLE", **_BY_PERSON} if messages > 1 else {"kind": "VIEW", **_OF_ONE_MESSAGE}
     engine.run(_PERSONS.format(experiment=-1 if experiment is None else experiment, **ways))
-    rows = engine.rows(_STATES)
-    states = ("texted", "uncertain", "blocked", "queued", "withdrawn", "unresolved")
-    counted = {state: sum(row[2] for row in rows if row[0] == state) for state in states}
-    dispositions = {name: sum(row[2] for row in rows if row[1] == name) for name in {row[1] for row in rows}}
-    answered, completed, opted_out, is_open = (sum(row[number] for row in rows) for number in range(3, 7))
-    return PeopleTally(
-        **counted,
-        sent=sum(counted[state] for state in states[:-1]),
-        answered=answered,
-        completed=completed,
-        opted_out=opted_out,
-        open=is_open,
-        dispositions={name: count for name, count in dispositions.items() if name is not None},
-    )
+    rows = engine.rows("SELECT disposition, count(*) FROM persons WHERE disposition IS NOT NULL GROUP BY ALL")
+    dispositions = Dispositions(**dict(rows))
+    people = engine.count(_PEOPLE_COUNTED)
+    return PeopleReport(**people, replaced=dispositions.replaced, dispositions=dispositions)

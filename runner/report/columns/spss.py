@@ -6,14 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from runner.errors import ConfigurationError
-from runner.report.columns.engine import name_column
+from runner.report.columns.engine import Engine, name_column
 from runner.report.documents.wording import distinguish
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from runner.report.columns.engine import Engine
     from runner.report.columns.file_columns import FileColumn
 
 _NO_ANSWER, _OWN_WORDS, _NOT_TEXTED = -1, -2, -3
@@ -75,13 +74,15 @@ def _write_cell(column: FileColumn) -> str:
 def _label(column: FileColumn) -> str:
     """Return the label of a variable: a question's text, for its value, code and label."""
     if column.question is None:
-        return column.meaning.partition(":")[0]
+        return column.meaning.partition(":")[0].replace("`", "")
     about = {"words": " (open-ended)", "answered_at": " (time of the answer, UTC)"}.get(column.role, "")
-    return f"{column.question.outline.text}{about}"
+    return f"{column.question.question.text}{about}"
 
 
 def _label_values(column: FileColumn) -> Iterator[tuple[float, str]]:
-    """Yield the labels of a question's codes, or of its values, if each is of one response."""
+    """Yield the labels of yes and no, of a question's codes, or of its values, if each is of one response."""
+    if column.kind == "boolean":
+        yield from ((0.0, "No"), (1.0, "Yes"))
     labels = {} if column.question is None else column.question.labels
     if column.role == "code":
         yield from ((float(code), label) for code, label in enumerate(labels, start=1))

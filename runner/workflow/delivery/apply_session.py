@@ -9,15 +9,17 @@ import threading
 import time
 from collections import Counter
 from contextlib import ExitStack
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from runner.delivery.campaign_ref import ListedCampaign
 from runner.delivery.recovery import LostLaunches, Recovery, SettleSummary
 from runner.errors import UnusableListError
 from runner.ledger.files.lockfile import require_writable
+from runner.ledger.record.campaign_record import enter_record, rewrite_lockfile
+from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.entry import list_unexplained
-from runner.ledger.record.unsettled import count_unsettled, list_tags, list_unsettled
+from runner.ledger.record.unsettled import OPEN, UNEXPLAINED, list_tags
 from runner.ledger.results.sendings import is_behind, note_behind, was_planned
 from runner.plan.planner import find_payloads
 from runner.wording import count_words
@@ -26,13 +28,13 @@ from runner.workflow.delivery.remote_intents import RemoteIntents
 from runner.workflow.observer import note, stop_on_interrupt, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Mapping
+    from collections.abc import Callable, Container, Mapping
 
     from runner.campaign.model import Campaign
     from runner.delivery.comparison import Verdict
     from runner.ledger.database import Ledger
     from runner.ledger.locks.campaign_lock import CampaignLock
-    from runner.ledger.record.campaign_record import CampaignRecord, Record
+    from runner.ledger.record.campaign_record import Record
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import Offer
     from runner.service.client import ServiceClient
@@ -70,8 +72,8 @@ class ApplySession:
         self.stop = threading.Event()
         self.stack = ExitStack()
         self.locks: dict[str, CampaignLock] = {}
-        self._service: tuple[ServiceClient, Target] | None = None
-        self._records: dict[str, CampaignRecord] = {}
+        # The ledger's numbers of entered campaigns, by name.
+        self._entered: dict[str, int] = {}
         window_s = options.settle_window_s
         self._window_s = workspace.target.settle_window if window_s is None else window_s
         self._said: set[str] = set()
@@ -86,33 +88,30 @@ class ApplySession:
     def __exit__(self, *_: object) -> None:
         self.stack.close()
 
-    def open_service(self) -> tuple[ServiceClient, Target]:
-        """Return the run's client of the service, and the target with the sandbox's settings."""
-        if self._service is None:
-            opening = self.workspace.open_service(self.options.concurrency, self.stop.wait)
-            self._service = self.stack.enter_context(opening)
-        return self._service
+    @cached_property
+    def service(self) -> tuple[ServiceClient, Target]:
+        """The run's client of the service, and the target with the sandbox's settings."""
+        opening = self.workspace.open_service(self.options.concurrency, self.stop.wait)
+        return self.stack.enter_context(opening)
 
-    def describe(self, campaign: Campaign, record: CampaignRecord) -> ListedCampaign:
+    def describe(self, campaign: Campaign) -> ListedCampaign:
         """Return a held campaign with its two sources of launches: ledger and service."""
-        campaign_id, key = record.require_entered()
         return ListedCampaign(
             ledger=self.ledger,
-            client=self.open_service()[0],
+            client=self.service[0],
             target=self.workspace.target.name,
-            campaign_id=campaign_id,
+            campaign_id=self.number(campaign),
             campaign=campaign.name,
-            key=key,
+            key=self.workspace.key,
             now=self.workspace.now_text,
             lock=self.locks[campaign.name],
             is_embedded=self.workspace.target.base_url is None,
         )
 
-    def enter_settled(self, campaign: Campaign, *, counts_only: bool = False) -> Record:
+    def enter_settled(self, campaign: Campaign) -> Record:
         """Lock a campaign, import its record, and settle unresolved launches of earlier runs.
 
-        Rejected ones are among them, once: an answer is no proof. `counts_only` reads only the numbers of
-        people texted.
+        Rejected ones are among them, once: an answer is no proof.
 
         Raises:
             RunLockedError: another run holds the lock.
@@ -120,43 +119,41 @@ class ApplySession:
             InterruptedRunError: the run was stopped while settling.
         """
         self._lock(campaign)
-        record = self.enter(campaign, counts_only=counts_only, reopens_rejected=True)
+        record = self.enter(campaign, reopens_rejected=True)
         if self.is_idle or not record.is_unclear():
             return record
-        found = self.settle(campaign, record)
-        self._note_adopted(campaign, len(found.adopted))
+        found = self.settle(campaign)
+        self._note_adopted(campaign, found.adopted)
         if found.failure is not None:
             raise found.failure
         if self.stop.is_set():
             raise interrupt_run()
-        return self.enter(campaign, counts_only=counts_only)
+        return self.enter(campaign)
 
-    def enter(
-        self, campaign: Campaign, *, counts_only: bool = False, reopens_rejected: bool = False
-    ) -> Record:
+    def enter(self, campaign: Campaign, *, reopens_rejected: bool = False) -> Record:
         """Enter a held campaign's record, and return it, as `campaign_record.enter_record` does."""
-        record = self.workspace.enter_record(
-            self.ledger, campaign, counts_only=counts_only, reopens_rejected=reopens_rejected
-        )
-        self._records[campaign.name] = record
+        identity, state = self.workspace.identify_safely(campaign), self.workspace.state
+        reserved = state.list_reservations(identity.names) if state is not None and state.is_held else []
+        record = enter_record(self.ledger, identity, reserved, reopens_rejected=reopens_rejected)
+        self._entered[campaign.name] = record.require_entered()
         return record
 
-    def record_of(self, campaign: Campaign) -> CampaignRecord:
-        """Return the record of a campaign that this run has imported."""
-        return self._records[campaign.name]
+    def number(self, campaign: Campaign) -> int:
+        """Return the ledger's number of a campaign that this run has entered."""
+        return self._entered[campaign.name]
 
     def judge(self, campaign: Campaign) -> list[Verdict]:
         """Lock a campaign, and compare its unresolved launches with the service's list."""
         self._lock(campaign)
-        record = self.enter(campaign)
-        return self.recover(campaign, record).judge() if record.is_unclear() else []
+        return self.recover(campaign).judge() if self.enter(campaign).is_unclear() else []
 
-    def settle(self, campaign: Campaign, record: CampaignRecord) -> SettleSummary:
+    def settle(self, campaign: Campaign) -> SettleSummary:
         """Settle a held campaign's unresolved launches."""
+        self.locks[campaign.name].require_held_now()
         with stop_on_interrupt(self.stop):
-            found = self.recover(campaign, record).settle()
+            found = self.recover(campaign).settle()
         if found.adopted and not self.scope.quiet:
-            launches = count_words(len(found.adopted), "launch", "launches")
+            launches = count_words(found.adopted, "launch", "launches")
             note(f"{campaign.name}: {launches} of unknown outcome had been sent; recorded.")
         if found.doubt is not None and found.waiting:
             warn(f"{campaign.name}: {found.doubt}: what it lacks is not proven unsent, and stays unresolved")
@@ -174,35 +171,35 @@ class ApplySession:
             InterruptedRunError: the run was stopped meanwhile.
             UnusableListError: the lists cannot show launches of a lost run.
         """
-        campaign = item.campaign
-        has_reason = item.plan.recipients_to_send or self._ask(item.record, list_unexplained)
-        if self.is_idle or not has_reason:
+        campaign, sends = item.campaign, bool(item.plan.recipients_to_send)
+        if self.is_idle or not (sends or self.ask(campaign, list_unexplained)):
             return False
         require_writable(self.workspace.identify(campaign).lockfile)
-        subject = self.describe(campaign, item.record)
+        subject = self.describe(campaign)
         # Then everything that was sent before this run must be listed.
-        is_late, (may_be_lost, _) = self._left_s <= 0, self._find_doubts(subject)
-        found = self._look(campaign, item.record, subject)
+        is_late, (may_be_lost, has_gaps) = self._left_s <= 0, self._find_doubts(subject)
+        found = self._look(campaign, has_gaps=has_gaps)
         if found.is_surprising:
             self._surprised.add(campaign.name)
         is_surprising = campaign.name in self._surprised
         is_early = not is_late and (may_be_lost or is_surprising)
         # A list with a gap may be late, so it gets one window.
-        is_worth_waiting = bool(item.plan.recipients_to_send) and (is_early or found.gap is not None)
-        if is_worth_waiting and not found.has_changed_record:
+        if sends and (is_early or found.gap is not None) and not found.has_changed_record:
             self._wait_for_lists(campaign, is_first=not is_surprising)
-            found = self._look(campaign, item.record, subject)
+            found = self._look(campaign, has_gaps=has_gaps)
         self._note_adopted(campaign, found.adopted)
-        if found.gap is not None and not found.has_changed_record:
+        if found.has_changed_record:
+            return True
+        if found.gap is not None:
             raise UnusableListError(
                 f"{campaign.name}: {found.gap}: its list does not show what a lost run may have sent. "
                 "Nothing was sent",
                 hint="run the same command again later; if it stays so, ask the service's provider",
             )
-        if not found.has_changed_record and self._find_doubts(subject)[1]:
+        if has_gaps:
             with self.ledger.writing() as connection:
                 note_behind(connection, subject.campaign_id, is_behind=False)
-        return found.has_changed_record
+        return False
 
     @property
     def _left_s(self) -> float:
@@ -224,17 +221,23 @@ class ApplySession:
             is_new = not was_planned(connection, subject.campaign_id, is_shared=is_shared)
             return is_new, is_new or is_behind(connection, subject.campaign_id)
 
-    def _look(self, campaign: Campaign, record: CampaignRecord, subject: ListedCampaign) -> LostLaunches:
-        with self.ledger.reading() as connection:
-            recorded = list_tags(connection, subject.campaign_id)
-        has_gaps = not recorded or self._find_doubts(subject)[1]
-        found = self.recover(campaign, record).find_lost(
-            partial(self._find_payloads, campaign), _list_tags(campaign, recorded), is_behind=has_gaps
+    def _look(self, campaign: Campaign, *, has_gaps: bool) -> LostLaunches:
+        recorded = self.ask(campaign, list_tags)
+        found = self.recover(campaign).find_lost(
+            partial(self._find_payloads, campaign),
+            _list_tags(campaign, recorded),
+            is_behind=has_gaps or not recorded,
         )
         if found.adopted:
             launches = count_words(found.adopted, "launch", "launches")
             note(f"{campaign.name}: adopted {launches} that the service knows and the record had lost.")
-        for text in _describe_unexplained(campaign.name, found):
+        if found.unexplained:
+            launches = count_words(len(found.unexplained), "launch", "launches")
+            text = (
+                f"{campaign.name}: no record explains {launches} known to the service, first: "
+                f"{found.unexplained[0]}. The people that they may have reached are held: `runner resolve` "
+                "shows them, and settles it"
+            )
             if text not in self._said:
                 self._said.add(text)
                 warn(text)
@@ -243,7 +246,7 @@ class ApplySession:
     def _find_payloads(self, campaign: Campaign, phones: Container[str] | None) -> dict[str, list[Offer]]:
         """Return unsent payloads by phone, due or not, for some recipients (None for all)."""
         record = self.workspace.read_record(self.ledger, campaign)
-        return find_payloads(campaign, record.known, record.key, phones)
+        return find_payloads(campaign, record.known, self.workspace.key, phones)
 
     def _wait_for_lists(self, campaign: Campaign, *, is_first: bool) -> None:
         why = "if a run of another machine was lost, the service may still have to list what it sent"
@@ -254,11 +257,11 @@ class ApplySession:
         if is_stopped:
             raise interrupt_run()
 
-    def recover(self, campaign: Campaign, record: CampaignRecord) -> Recovery:
+    def recover(self, campaign: Campaign) -> Recovery:
         """Return the comparison of a held campaign's record with the service's lists."""
         why = "the service may still have to list launches of unknown outcome"
         return Recovery(
-            self.describe(campaign, record),
+            campaign=self.describe(campaign),
             window_s=self._window_s,
             history_s=self.workspace.target.settle_history,
             wait=partial(self._wait, campaign, why=why),
@@ -279,22 +282,19 @@ class ApplySession:
     def rewrite_lockfile(self, campaign: Campaign) -> None:
         """Write the lockfile of an imported campaign, also to the state remote."""
         self.locks[campaign.name].require_held_now()
-        self.workspace.rewrite_lockfile(self.ledger, campaign, self._records[campaign.name])
-        self.remote_intents.keep(self.workspace.identify(campaign), self._records[campaign.name])
+        identity = self.workspace.identify(campaign)
+        rewrite_lockfile(self.ledger, identity, self.number(campaign))
+        self.remote_intents.keep(identity, self.number(campaign))
 
-    def count_unsettled(self, record: CampaignRecord) -> int:
-        """Return the number of a campaign's deliveries of unknown outcome."""
-        return self._ask(record, count_unsettled)
+    def count_unsettled(self, campaign: Campaign) -> int:
+        """Return the number of an entered campaign's deliveries of unknown outcome."""
+        counts = self.ask(campaign, count_states)
+        return sum(count for (_, state), count in counts.items() if state in (*OPEN, UNEXPLAINED))
 
-    def list_unsettled_keys(self, campaign: Campaign) -> set[str]:
-        """Return the keys of a campaign's unresolved launches."""
-        return {launch.key for launch in self._ask(self.record_of(campaign), list_unsettled)}
-
-    def _ask(self, record: CampaignRecord, query: Callable[[LedgerConnection, int], _Answer]) -> _Answer:
-        """Return the ledger's answer to a query about one campaign."""
-        campaign_id, _ = record.require_entered()
+    def ask(self, campaign: Campaign, query: Callable[[LedgerConnection, int], _Answer]) -> _Answer:
+        """Return the ledger's answer to a query about an entered campaign."""
         with self.ledger.reading() as connection:
-            return query(connection, campaign_id)
+            return query(connection, self.number(campaign))
 
     def _lock(self, campaign: Campaign) -> None:
         timeout_s = self.options.lock_timeout_s
@@ -315,15 +315,3 @@ def _list_tags(campaign: Campaign, recorded: Mapping[str, set[str]]) -> dict[str
         message.id: {*campaign.list_tags(message.id), *campaign.renamed_from, *recorded.get(message.id, ())}
         for message in campaign.messages
     }
-
-
-def _describe_unexplained(campaign: str, found: LostLaunches) -> Iterator[str]:
-    """Yield sentences on launches without a record."""
-    held = "The people that they may have reached are held: `runner resolve` shows them, and settles it"
-    for guids, what in (
-        (found.unexplained, held),
-        (found.foreign, "They reached nobody who is to be texted"),
-    ):
-        if guids:
-            launches = count_words(len(guids), "launch", "launches")
-            yield f"{campaign}: no record explains {launches} known to the service, first: {guids[0]}. {what}"

@@ -95,11 +95,9 @@ class CampaignRun:
 
         They were left by the plan or by the run; `not_tried` had no launch, since the run ended early.
         """
-        summary, by_run = self.summary, self.summary.left_out
-        left = {
-            "not_tried": self.to_send - summary.recipients_tried - sum(by_run.values()),
-            **{name: by_run.get(name, 0) for name in LEFT if name != "not_tried"},
-        }
+        summary = self.summary
+        left = {name: summary.left[name] for name in LEFT}
+        left["not_tried"] = self.to_send - summary.recipients_tried - summary.left.total()
         left["deferred"] += summary.recipients_too_late
         for name in _LEFT_BY_PLAN:
             left[name] += sum(getattr(message, name) for message in self.planned.plan.messages)
@@ -126,7 +124,7 @@ def keep_audiences(ledger: Ledger, planned: Sequence[PlanResult], at: str) -> No
     traces = {item.campaign.name: trace_audience(item.campaign) for item in planned}
     with ledger.writing() as connection:
         for item in planned:
-            campaign_id, _ = item.record.require_entered()
+            campaign_id = item.record.require_entered()
             rows = [_describe(message, at) for message in item.plan.messages]
             store_audiences(connection, campaign_id, rows)
             before = read_trace(read_audience_trace(connection, campaign_id))

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from runner.delivery.campaign_ref import CampaignRef
 from runner.delivery.comparison import digest_definition
-from runner.delivery.intent_log import make_intent
 from runner.errors import RunLockedError, RunnerError, StateLockedError
 from runner.git.lease import LeasePatience
 from runner.ledger.database import find_absorbed, note_absorbed
 from runner.ledger.files.lockfile import dump_reservation
-from runner.ledger.locks.campaign_lock import RunLock, hold_campaign_lock
-from runner.ledger.model import Reservation, ReservedLaunch
-from runner.ledger.people.replies import list_launched_campaigns
+from runner.ledger.files.sealed import digest_text
+from runner.ledger.locks.campaign_lock import CampaignLock, hold_campaign_lock
+from runner.ledger.model import ReservedLaunch
+from runner.ledger.people.replies import list_launched_campaigns, list_recorded_campaigns
 from runner.ledger.people.suppressions import compose_suppressions
-from runner.ledger.record.campaign_record import Identity, compose_lockfile, enter_head, enter_record
+from runner.ledger.record.campaign_record import Identity, compose_lockfile, enter_identity
 from runner.ledger.record.deliveries import asks_something
 from runner.ledger.record.entry import list_open
 from runner.ledger.record.unsettled import is_settled
@@ -27,14 +29,13 @@ from runner.workflow.observer import note, warn
 from runner.workflow.workspace.workspace import describe_this_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from contextlib import ExitStack
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.locks.campaign_lock import LockHolder
     from runner.ledger.model import Run
-    from runner.ledger.record.campaign_record import CampaignRecord
     from runner.plan.model import PlannedLaunch
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.workspace.state_remote import StateRemote
@@ -86,10 +87,6 @@ class RemoteIntents:
 
         Returns True if it was not held before, and is now. Call this before locking any campaign: a fixed
         order prevents deadlocks. A ref that is not there is waited for and made, if that is wished.
-
-        Raises:
-            StateLockedError: another run holds it.
-            GitError: the remote cannot be used.
         """
         state, target, run = self._state, self._workspace.target, secrets.token_hex(8)
         if state is None or state.is_held or not (makes_ref or state.exists()):
@@ -103,6 +100,27 @@ class RemoteIntents:
         stack.enter_context(state.hold(holder.describe(), run, patience, quiet=quiet))
         self._recorded = frozenset(state.list_campaigns())
         return True
+
+    def hold_all(
+        self,
+        stack: ExitStack,
+        timeout_s: float,
+        names: Iterable[str] = (),
+        *,
+        every_target: bool = False,
+        quiet: bool = False,
+    ) -> None:
+        """Hold the ref, if there is one, and all campaigns on record, with those of some `names`."""
+        self.hold(stack, timeout_s, makes_ref=False, quiet=quiet)
+        target = self._workspace.target.name
+        found = {(target, name) for name in names}
+        with self._ledger.reading() as connection:
+            known = list_recorded_campaigns(connection)
+            found.update(one for one in known if every_target or one[0] == target)
+        holder = describe_this_run(self._workspace.environ)
+        for place, theirs in groupby(sorted(found), itemgetter(0)):
+            held = {name for _, name in theirs}
+            stack.enter_context(hold_campaign_lock(self._ledger, place, held, holder, timeout_s=timeout_s))
 
     def _lock_ref(self, stack: ExitStack, state: StateRemote, holder: LockHolder, timeout_s: float) -> None:
         """Lock the ref in the ledger: a run of this ledger that still has the ref must have died then."""
@@ -122,7 +140,7 @@ class RemoteIntents:
         with self._ledger.reading() as connection:
             return run in find_absorbed(connection, [run])
 
-    def guard(self, lock: RunLock) -> RunLock:
+    def guard(self, lock: CampaignLock) -> CampaignLock:
         """Return a lock that is lost with the ref."""
         return lock if self._state is None else replace(lock, require_other=self._state.require_held)
 
@@ -138,8 +156,14 @@ class RemoteIntents:
             yield from launches
             return
         for group in iterate_groups(launches):
-            described = self._describe(item, group, run.id if run else None)
-            self._reserve(self._state, item, self._dump(item.campaign.name, described, [run] if run else []))
+            name = item.campaign.name
+            if name not in self._begun:
+                # With the current record, since it names the key that is needed to read the rest.
+                identity = self._workspace.identify(item.campaign)
+                self._stage(self._state, identity, item.record.require_entered(), is_needed=True)
+                self._begun.add(name)
+            described = self._describe(item, group, run)
+            self._state.add_reserved(name, self._dump(name, described, [run] if run else []))
             yield from group
 
     def enter_all(self, key: TargetKey | None = None) -> None:
@@ -147,18 +171,18 @@ class RemoteIntents:
         state = self._state
         for name in state.list_campaigns() if state is not None else ():
             reserved = state.list_reservations([name], key) if state is not None else []
-            enter_record(self._ledger, self._identify(name, key), reserved, counts_only=True)
+            enter_identity(self._ledger, self._identify(name, key), reserved)
 
     def keep_all(self) -> None:
         """Bring the records of all campaigns that the remote has there again, as `keep` does."""
         for name in self._state.list_campaigns() if self._state is not None else ():
             identity = self._identify(name)
-            self.keep(identity, enter_head(self._ledger, identity))
+            self.keep(identity, enter_identity(self._ledger, identity))
 
     def _identify(self, name: str, key: TargetKey | None = None) -> Identity:
         return Identity(name, DEFAULT_FOLDER / f"{name}.yaml", key or self._workspace.key)
 
-    def keep(self, identity: Identity, record: CampaignRecord) -> None:
+    def keep(self, identity: Identity, campaign_id: int) -> None:
         """Bring a campaign's record to the remote, when the ref is let go; the run holds its lock.
 
         Only unresolved launches stay reserved. After a failure the user is warned and `is_behind` is True:
@@ -169,7 +193,7 @@ class RemoteIntents:
         self._begun.discard(identity.name)
         is_there = not set(identity.names).isdisjoint(self._state.list_campaigns())
         try:
-            self._write(self._state, identity, record, (), is_needed=is_there)
+            self._stage(self._state, identity, campaign_id, is_needed=is_there)
         except RunnerError as error:
             self._state.is_behind = True
             warn(f"{identity.name}: the record could not be brought to {self._state.ref}: {error.message}")
@@ -179,60 +203,40 @@ class RemoteIntents:
             )
 
     def _describe(
-        self, item: PlanResult, group: Sequence[PlannedLaunch], run: str | None
+        self, item: PlanResult, group: Sequence[PlannedLaunch], run: Run | None
     ) -> list[ReservedLaunch]:
-        campaign_id, key = item.record.require_entered()
         target, name = self._workspace.target.name, item.campaign.name
-        ref = CampaignRef(self._ledger, target, campaign_id, name, key)
+        ref = CampaignRef(self._ledger, target, item.record.require_entered(), name, self._workspace.key)
         at = self._workspace.now_text()
-        pairs = ((launch, make_intent(ref, launch)) for launch in group)
+        pairs = ((launch, ref.make_intent(launch)) for launch in group)
         return [
             ReservedLaunch(
                 **{name: getattr(intent, name) for name in _SHARED},
                 definition_digest=digest_definition(launch.payload.definition),
                 reserved_at=at,
                 asks=asks_something(intent.definition),
-                run=run,
+                run=run.id if run else None,
             )
             for launch, intent in pairs
         ]
 
-    def _reserve(self, state: StateRemote, item: PlanResult, reserved: str) -> None:
-        name = item.campaign.name
-        if name in self._begun:
-            state.add_reserved(name, reserved)
-        else:
-            # With the current record, since it names the key that is needed to read the rest.
-            identity = self._workspace.identify(item.campaign)
-            self._write(state, identity, item.record, [reserved], is_needed=True)
-            self._begun.add(name)
-
-    def _write(
-        self,
-        state: StateRemote,
-        identity: Identity,
-        record: CampaignRecord,
-        reserved: Sequence[str],
-        *,
-        is_needed: bool,
-    ) -> None:
-        campaign_id, _ = record.require_entered()
+    def _stage(self, state: StateRemote, identity: Identity, campaign_id: int, *, is_needed: bool) -> None:
         with self._ledger.reading() as connection:
             still_open = list_open(connection, campaign_id, digest_definition)
             runs = find_runs(connection, {one.run for one in still_open if one.run is not None})
-            text = compose_lockfile(connection, identity, record, is_needed=is_needed or bool(still_open))
+            keeps_empty = is_needed or bool(still_open)
+            pieces = compose_lockfile(connection, identity, campaign_id, keeps_empty=keeps_empty)
+            text = None if pieces is None else "".join(pieces)
             suppressions = compose_suppressions(connection, identity.key)
-        unknown = [self._dump(identity.name, still_open, runs)] if still_open else []
-        state.write_campaign(
-            identity.names, text, [*unknown, *reserved], suppressions, is_urgent=bool(reserved)
-        )
+        unknown = self._dump(identity.name, still_open, runs) if still_open else None
+        state.stage_campaign(identity.names, text, unknown, suppressions)
 
     def _dump(self, campaign: str, launches: Sequence[ReservedLaunch], runs: Sequence[Run]) -> str:
         """Return a reservation's text, once the ledger has it as its own."""
-        reservation = Reservation(secrets.token_hex(8), tuple(launches), tuple(runs))
+        text = dump_reservation(self._workspace.key, campaign, launches, runs)
         with self._ledger.writing() as connection:
-            note_absorbed(connection, [reservation.id])
-        return dump_reservation(reservation, campaign, self._workspace.key)
+            note_absorbed(connection, [digest_text(text)])
+        return text
 
 
 def iterate_groups(

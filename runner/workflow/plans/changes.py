@@ -6,20 +6,21 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from runner.ledger.model import RecordedDeliveries
-from runner.ledger.record.deliveries import read_sent_digests
+from runner.ledger.record.deliveries import read_digests
 from runner.plan.planner import iterate_offers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from runner.ledger.database import Ledger
+    from runner.ledger.fingerprint import TargetKey
     from runner.workflow.plans.planning import PlanResult
 
 _COMPARED = 200
 _MOST_ROWS = 100_000
 
 
-def list_changed(ledger: Ledger, planned: Iterable[PlanResult]) -> tuple[str, ...]:
+def list_changed(ledger: Ledger, key: TargetKey, planned: Iterable[PlanResult]) -> tuple[str, ...]:
     """Return the full names of sent messages whose texts are others now.
 
     Of each, the first people in the audience who got it are compared; large audiences are not read for it.
@@ -28,19 +29,19 @@ def list_changed(ledger: Ledger, planned: Iterable[PlanResult]) -> tuple[str, ..
         f"{item.campaign.name}/{message}"
         for item in planned
         if any(one.already_sent and one.rows <= _MOST_ROWS for one in item.plan.messages)
-        for message in _compare_campaign(ledger, item)
+        for message in _compare_campaign(ledger, key, item)
     )
 
 
-def _compare_campaign(ledger: Ledger, item: PlanResult) -> list[str]:
+def _compare_campaign(ledger: Ledger, key: TargetKey, item: PlanResult) -> list[str]:
     """Return the ids of a campaign's changed messages."""
     campaign, record = item.campaign, item.record
-    if record.campaign_id is None or record.key is None:
+    if record.campaign_id is None:
         return []
     wanted = {one.id: min(_COMPARED, one.already_sent) for one in item.plan.messages}
     current: dict[str, dict[str, str]] = defaultdict(dict)
     for phone, offers in iterate_offers(campaign, RecordedDeliveries({}, {}), None):
-        fingerprint = record.key.fingerprint(phone)
+        fingerprint = key.fingerprint(phone)
         for message, payload, _ in offers:
             if fingerprint in record.known.sent.get(message.id, ()):
                 current[message.id][fingerprint] = payload.digest
@@ -48,8 +49,10 @@ def _compare_campaign(ledger: Ledger, item: PlanResult) -> list[str]:
             break
     people = {fingerprint for found in current.values() for fingerprint in found}
     with ledger.reading() as connection:
-        sent = read_sent_digests(connection, record.campaign_id, campaign.message_ids, people)
         changed = {
-            message for message, person, digest in sent if current[message].get(person, digest) != digest
+            message
+            for name, person, digest, state in read_digests(connection, record.campaign_id, people)
+            for message in (campaign.message_ids.get(name, name),)
+            if state == "sent" and current[message].get(person, digest) != digest
         }
     return [message.id for message in campaign.messages if message.id in changed]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
@@ -48,13 +48,8 @@ class PlanContextReader:
         self._sessions = self._suppressions = None
         self._unread = []
 
-    def read(
-        self, campaign: Campaign, planned: Sequence[TextedPeople] = (), *, leaves_people: bool = False
-    ) -> PlanContext:
-        """Return the context of one campaign, after earlier campaigns of the run (`planned`).
-
-        `leaves_people`: without the ledger's people, whom workers look up there.
-        """
+    def read(self, campaign: Campaign, planned: Sequence[TextedPeople] = ()) -> PlanContext:
+        """Return the context of one campaign, after earlier campaigns of the run (`planned`)."""
         law = load_law() if campaign.policy.quiet_hours == "legal" else None
         if self.ledger is None:
             # New recipients of earlier campaigns may be old ones, so they do not hold anybody back.
@@ -62,20 +57,15 @@ class PlanContextReader:
         since = self._find_cap_start(campaign)
         identity, key = self.workspace.identify(campaign), self.workspace.key
         with self.ledger.reading() as connection:
-            known = PlanContext(
+            if self._suppressions is None or self._sessions is None:
+                self._suppressions = read_suppressions(connection, key)
+                self._sessions = read_open_sessions(connection, key)
+            return PlanContext(
                 now=self.now,
                 planned=planned,
                 law=law,
                 pause=find_pause(connection, identity.target, identity.names),
                 unread=self.find_unread(),
-            )
-            if leaves_people:
-                return known
-            if self._suppressions is None or self._sessions is None:
-                self._suppressions = read_suppressions(connection, key)
-                self._sessions = read_open_sessions(connection, key)
-            return replace(
-                known,
                 suppressions=self._suppressions or None,
                 sessions=self._sessions or None,
                 earlier=read_earlier_messages(connection, identity, campaign.list_earlier()),

@@ -1,6 +1,6 @@
 """The message of a commit of the record: what is new in it, by which run, and who approved it.
 
-Launches are new if no lockfile on the branch has them, not even one of the campaign's former name or place.
+Launches are new if no lockfile on the branch has them, not even one of the campaign's former name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from runner.ledger.locks.campaign_lock import find_run_url
 from runner.ledger.model import APPROVALS_SUFFIX
 from runner.plan.approval import find_latest
 from runner.service.target import (
-    STATE_KEY,
     TargetsProblemError,
     find_key_variable,
     read_old_state_key,
@@ -34,7 +33,7 @@ from runner.workflow.campaigns import find_targets_file
 from runner.workflow.delivery.campaign_run import find_actor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from runner.git.clone import Clone
@@ -73,12 +72,13 @@ class _Gain(NamedTuple):
 def describe_changes(
     clone: Clone,
     environment: Mapping[str, str],
-    files: Iterable[Path],
+    files: Collection[Path],
     tip: str,
     changes: Sequence[RecordedFile],
 ) -> str:
     """Return the message of a commit of changes that comes after `tip`; `files` are those on record."""
-    known = _find_recorded(clone, tip)
+    before = (clone.read(tip, file.relative_to(clone.root).as_posix()) for file in files)
+    known = {normalize_guid(json.loads(guid)) for text in before for guid in _GUID.findall(text or "")}
     lockfiles = [one for one in changes if one.path.endswith(LOCKFILE_SUFFIX)]
     gains = [_find_gain(clone.root / one.path, one.after, known) for one in lockfiles]
     approvals = _list_approvals(clone, environment, files, changes, gains)
@@ -87,12 +87,6 @@ def describe_changes(
         *_list_approvers(approvals, environment),
     ]
     return "\n".join([_write_subject(changes, gains, approvals), "", *trailers, ""])
-
-
-def _find_recorded(clone: Clone, tip: str) -> set[str]:
-    """Return the guids of all launches in the lockfiles of a commit."""
-    texts = (clone.objects.load(blob) or "" for blob in clone.list_files(tip, (LOCKFILE_SUFFIX,)).values())
-    return {normalize_guid(json.loads(guid)) for text in texts for guid in _GUID.findall(text)}
 
 
 def _find_gain(file: Path, text: str, known: set[str]) -> _Gain:
@@ -110,7 +104,7 @@ def _find_gain(file: Path, text: str, known: set[str]) -> _Gain:
 def _list_approvals(
     clone: Clone,
     environment: Mapping[str, str],
-    files: Iterable[Path],
+    files: Collection[Path],
     changes: Sequence[RecordedFile],
     gains: Sequence[_Gain],
 ) -> list[Approval]:
@@ -203,7 +197,7 @@ def secrets_of(file: Path, environment: Mapping[str, str]) -> Callable[[], Secre
             targets = read_targets(find_targets_file((file,)), environment)
         except TargetsProblemError:
             return Secrets(None)
-        variable = find_key_variable(name_target(file), targets)[0] or STATE_KEY
+        variable = find_key_variable(name_target(file), targets)
         return Secrets(read_state_key(environment, variable), read_old_state_key(environment))
 
     return find

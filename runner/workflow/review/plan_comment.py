@@ -131,7 +131,7 @@ def _plan(findings: PlanFindings, workspace: Workspace, scope: Scope) -> None:
     try:
         with workspace.open_ledger_for_reading() as ledger:
             planned = plan_on_record(workspace, scope, ledger, failures)
-            changed = list_changed(ledger, planned)
+            changed = list_changed(ledger, workspace.key, planned)
         missing = next((one for one in failures.errors.values() if isinstance(one, MissingKeyError)), None)
     except MissingKeyError as error:
         if not is_of_pull_request(os.environ):

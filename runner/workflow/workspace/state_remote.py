@@ -48,7 +48,8 @@ NO_REMOTE = "none"
 """The state remote of a target that one machine alone sends to."""
 ORIGIN = "origin"
 """The state remote of a target on another machine that names none, if the repository has it."""
-_RESERVED = re.compile(r"(?P<campaign>.+)\.[0-9]+\.reserved\.json", re.DOTALL)
+_RESERVED_SUFFIX = ".reserved.json"
+_FILE = re.compile(rf"(.+?)({LOCKFILE_SUFFIX}|\.[0-9]+{_RESERVED_SUFFIX})", re.DOTALL)
 _ADDED = (SUPPRESSIONS_SUFFIX, APPROVALS_SUFFIX)
 _CLOCKS = Clocks(read_clock, time.sleep)
 
@@ -83,9 +84,6 @@ class StateRemote:
 
         Options and `targets.yaml` name it. Otherwise it is `origin` for a target on another machine, if the
         repository has that, and no ledger on a server is what machines share.
-
-        Raises:
-            GitError: the remote that was named is not there.
         """
         remote = name_remote(scope, target.state_remote)
         if remote is not None:
@@ -107,11 +105,7 @@ class StateRemote:
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """The texts of the ref's files, by name.
-
-        Raises:
-            GitError: the remote cannot be asked, or its state cannot be read.
-        """
+        """The texts of the ref's files, by name."""
         if self._lease is not None:
             return self._lease.texts
         return self._look().record
@@ -142,9 +136,6 @@ class StateRemote:
         """Add the lines of record files, by name, to those on the ref; return False if there is no ref.
 
         Another run may hold it, on any machine, and hears of them.
-
-        Raises:
-            RunnerError: the ref cannot be read or moved, or was written with another key.
         """
 
         def add(snapshot: Snapshot) -> Mapping[str, str]:
@@ -161,10 +152,6 @@ class StateRemote:
         """Hold the ref while the block lasts, so that no other run begins on any machine.
 
         `who` and `run` are this run, in words and by its unique id; `quiet` hides messages about waiting.
-
-        Raises:
-            StateLockedError: another run holds it.
-            GitError: the remote cannot be used.
         """
         patience = replace(patience, observe_failure=self._note_unreleased)
         if not quiet:
@@ -184,11 +171,7 @@ class StateRemote:
         return self._lease is not None
 
     def require_held(self) -> None:
-        """Check before each request, from any thread, that this run holds the ref for a moment longer.
-
-        Raises:
-            RunnerError: the ref is not held.
-        """
+        """Check before each request, from any thread, that this run holds the ref for a moment longer."""
         self._require_lease().require_held()
 
     def start(self) -> bool:
@@ -198,48 +181,43 @@ class StateRemote:
         self.ref.swap(None, self.ref.compose({STATE_FILE: State().dump()}))
         return True
 
-    def write_campaign(
-        self,
-        names: Sequence[str],
-        lockfile: str | None,
-        reserved: Sequence[str],
-        suppressions: str | None,
-        *,
-        is_urgent: bool,
+    def stage_campaign(
+        self, names: Sequence[str], lockfile: str | None, reserved: str | None, suppressions: str | None
     ) -> None:
         """Replace all files of a campaign on the ref, and the suppressions unless they are None.
 
-        What is not urgent goes with the next push, at the latest when the ref is let go.
+        They go with the next push, at the latest when the ref is let go.
         """
         lease = self._require_lease()
         with lease.turn:
-            texts = {name: text for name, text in lease.texts.items() if not _is_of(name, names)}
+            texts = {name: text for name, text in lease.texts.items() if _find_campaign(name) not in names}
             if lockfile is not None:
                 texts[f"{names[0]}{LOCKFILE_SUFFIX}"] = lockfile
+            if reserved is not None:
+                texts[f"{names[0]}.0{_RESERVED_SUFFIX}"] = reserved
             if suppressions is not None:
                 name = f"{self._key.target}{SUPPRESSIONS_SUFFIX}"
                 texts[name] = self._unite(name, suppressions, self._added.get(name))
-            texts |= {f"{names[0]}.{number}.reserved.json": text for number, text in enumerate(reserved)}
-            if texts != lease.texts:
-                (lease.write if is_urgent else lease.stage)(texts)
+            lease.stage(texts)
 
     def add_reserved(self, campaign: str, reserved: str) -> None:
         """Put a further reservation on the ref."""
         lease = self._require_lease()
         with lease.turn:
-            number = sum(name_reserved(file) == campaign for file in lease.texts)
-            lease.write({**lease.texts, f"{campaign}.{number}.reserved.json": reserved})
+            number = sum(_is_reserved(file) and _find_campaign(file) == campaign for file in lease.texts)
+            lease.write({**lease.texts, f"{campaign}.{number}{_RESERVED_SUFFIX}": reserved})
 
     def list_reservations(self, names: Sequence[str], key: TargetKey | None = None) -> list[Reservation]:
         """Return the launches of a campaign that a run was about to send; `key` is the present one."""
-        files = sorted(file for file in self.texts if name_reserved(file) in names)
+        files = sorted(file for file in self.texts if _is_reserved(file) and _find_campaign(file) in names)
         return [self._parse_reservation(file, key or self._key) for file in files]
 
     def _parse_reservation(self, file: str, key: TargetKey) -> Reservation:
-        text, campaign = self.texts[file], name_reserved(file) or ""
+        text = self.texts[file]
         if text not in self._reservations:
+            place, campaign = self.place / file, _find_campaign(file) or ""
             try:
-                self._reservations[text] = parse_reservation(self.place / file, text, campaign, key)
+                self._reservations[text] = parse_reservation(place, text, campaign, key)
             except LockfileError as error:
                 raise LockfileError(error.message, hint=self.ref.advise_removal()) from None
         return self._reservations[text]
@@ -258,7 +236,7 @@ class StateRemote:
 
         It has the record of all `campaigns`, then: otherwise a ref with more may have been lost.
         """
-        is_reserved = any(map(name_reserved, self.texts))
+        is_reserved = any(map(_is_reserved, self.texts))
         is_free = self.exists() and self.find_holder() is None and not is_reserved
         return is_free and set(campaigns).issubset(self.list_campaigns())
 
@@ -268,8 +246,7 @@ class StateRemote:
 
     def list_campaigns(self) -> list[str]:
         """Return the names of the campaigns with state on the remote."""
-        names = (name_reserved(file) or _name_lockfile(file) for file in self.texts)
-        return sorted({name for name in names if name is not None})
+        return sorted({name for name in map(_find_campaign, self.texts) if name is not None})
 
     def find_targets(self, known: Collection[str]) -> set[str]:
         """Return the targets with a record on the remote, besides `known`; none where it was left out."""
@@ -324,15 +301,11 @@ def name_remote(scope: Scope, setting: str | None) -> str | None:
     return scope.state_remote or scope.environ.get("RUNNER_STATE_REMOTE") or setting
 
 
-def name_reserved(file: str) -> str | None:
-    """Return the campaign of a file of reserved launches, by its name on the ref; None for other files."""
-    found = _RESERVED.fullmatch(file)
-    return None if found is None else found["campaign"]
+def _find_campaign(file: str) -> str | None:
+    """Return the campaign of a lockfile, or of reserved launches, by its name on the ref; else None."""
+    found = _FILE.fullmatch(file)
+    return None if found is None else found[1]
 
 
-def _name_lockfile(file: str) -> str | None:
-    return file.removesuffix(LOCKFILE_SUFFIX) if file.endswith(LOCKFILE_SUFFIX) else None
-
-
-def _is_of(file: str, names: Sequence[str]) -> bool:
-    return (name_reserved(file) or _name_lockfile(file)) in names
+def _is_reserved(file: str) -> bool:
+    return file.endswith(_RESERVED_SUFFIX)

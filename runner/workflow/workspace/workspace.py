@@ -20,13 +20,8 @@ from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import LockHolder, find_run_url, hold_campaign_lock
 from runner.ledger.model import format_moment
 from runner.ledger.record.campaign_record import (
-    CampaignRecord,
     Identity,
-    enter_head,
-    enter_record,
-    find_campaign_id,
     read_record,
-    rewrite_lockfile,
 )
 from runner.service.target import (
     SANDBOX,
@@ -249,36 +244,11 @@ class Workspace:
         with Ledger(self.ledger_url) as ledger:
             yield ledger if ledger.is_ready() else None
 
-    def read_record(self, ledger: Ledger, campaign: Campaign, *, counts_only: bool = False) -> Record:
+    def read_record(self, ledger: Ledger, campaign: Campaign) -> Record:
         """Return a campaign's record; write nothing."""
-        identity = self._identify_safely(campaign)
+        identity = self.identify_safely(campaign)
         reserved = [] if self.state is None else self.state.list_reservations(identity.names)
-        return read_record(ledger, identity, reserved, counts_only=counts_only)
-
-    def read_head(self, ledger: Ledger, campaign: Campaign) -> CampaignRecord:
-        """Return a campaign's record without its deliveries; write nothing."""
-        campaign_id = find_campaign_id(ledger, self._identify_safely(campaign))
-        return CampaignRecord(campaign_id=campaign_id, key=None if campaign_id is None else self.key)
-
-    def enter_record(
-        self,
-        ledger: Ledger,
-        campaign: Campaign,
-        *,
-        counts_only: bool = False,
-        reopens_rejected: bool = False,
-    ) -> Record:
-        """Return a campaign's record, entered under its present names."""
-        identity = self._identify_safely(campaign)
-        is_held = self.state is not None and self.state.is_held
-        reserved = self.state.list_reservations(identity.names) if self.state and is_held else []
-        return enter_record(
-            ledger, identity, reserved, counts_only=counts_only, reopens_rejected=reopens_rejected
-        )
-
-    def enter_head(self, ledger: Ledger, campaign: Campaign) -> CampaignRecord:
-        """Return the head of a campaign's record, entered under its present names."""
-        return enter_head(ledger, self._identify_safely(campaign))
+        return read_record(ledger, identity, reserved)
 
     def hold_lock(
         self, ledger: Ledger, campaign: Campaign, *, timeout_s: float = 0
@@ -286,19 +256,12 @@ class Workspace:
         """Hold the lock of a campaign, under all of its names, while the block lasts.
 
         `timeout_s` limits the wait for another run.
-
-        Raises:
-            RunLockedError: another run still holds it.
         """
         identity = self.identify(campaign)
         holder = describe_this_run(self.environ)
         return hold_campaign_lock(ledger, identity.target, identity.names, holder, timeout_s=timeout_s)
 
-    def rewrite_lockfile(self, ledger: Ledger, campaign: Campaign, record: CampaignRecord) -> None:
-        """Rewrite a campaign's lockfile from the ledger, under the campaign's lock."""
-        rewrite_lockfile(ledger, self.identify(campaign), record)
-
-    def _identify_safely(self, campaign: Campaign) -> Identity:
+    def identify_safely(self, campaign: Campaign) -> Identity:
         """Identify a campaign, all of whose lockfiles could be read, and whose own is its own."""
         identity = self.identify(campaign)
         own = identity.lockfile.absolute()

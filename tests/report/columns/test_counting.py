@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.ledger.report_model import ResultVersion
-from runner.report.answers import build_reader
 from runner.report.columns.counting import count_campaign
-from runner.report.columns.dataset import ResultColumns, load_members, load_refusing
+from runner.report.columns.dataset import ResultColumns, load_members
+from runner.report.columns.replies import build_reader
 from runner.report.facts import (
     AnalysisPlan,
     CampaignFacts,
@@ -26,7 +26,6 @@ from runner.report.facts import (
     ExperimentOutline,
     MessageOutline,
     QuestionOutline,
-    WayOutline,
 )
 from runner.report.gathering import pool_questions
 from tests.report.counted import count_rows, make_contact, make_row
@@ -48,13 +47,11 @@ OUTLINE = MessageOutline(
     "ask",
     "tag",
     QUESTIONS,
-    (
-        WayOutline("a", (NPS, COLOUR, AGE, WHY)),
+    {
+        "a": (NPS, COLOUR, AGE, WHY),
         # Other responses, another order, and a question of its own.
-        WayOutline(
-            "b", (AGE, QuestionOutline("colour", "Which?", ("Blue", "Pink"), conclude_on="Pink"), MORE)
-        ),
-    ),
+        "b": (AGE, QuestionOutline("colour", "Which?", ("Blue", "Pink"), conclude_on="Pink"), MORE),
+    },
 )
 OTHER = MessageOutline("again", "tag", (AGE,))
 KNOWN = {question.tag for question in QUESTIONS}
@@ -123,9 +120,12 @@ def describe(reading: AnswerReading) -> tuple[object, ...]:
 def read(outline: MessageOutline, row: FeedRow) -> tuple[object, ...]:
     """Return what is kept of one row, by the question as the row's own arm asks it."""
     base = next(one for one in outline.questions if one.tag == row.question_tag)
-    own = next((way.questions for way in outline.all_ways if way.arm == row.arm), ())
+    own = outline.all_ways.get(row.arm, ())
     question = next((one for one in own if one.tag == row.question_tag), base)
     return describe(build_reader(question)(row.answer, row.response))
+
+
+NO_ANSWER, GOES_ON, ENDS = range(3)
 
 
 class Reference:
@@ -141,12 +141,28 @@ class Reference:
     def _of(self, person: str) -> list[FeedRow]:
         return [row for row in self.rows if row.participant == person]
 
-    def paths(self) -> Counter[tuple[str, str]]:
-        return Counter((self.arms[person], self._walk(person)) for person in self.people)
+    def completed(self) -> int:
+        return sum(steps[-1] != NO_ANSWER or ENDS in steps for steps in map(self._walk, self.people))
 
-    def _walk(self, person: str) -> str:
-        answers = [self.latest.get((person, question.tag)) for question in self.outline.questions]
-        return "".join("-" if row is None else "c" if read(self.outline, row)[-1] else "a" for row in answers)
+    def asked(self) -> dict[str, int]:
+        """Return the people who were asked each question, of whom nobody was texted."""
+        asked = dict.fromkeys((question.tag for question in self.outline.questions), 0)
+        for person in self.people:
+            steps = self._walk(person)
+            for tag, before, step in zip(self._list_tags(person), [NO_ANSWER, *steps], steps, strict=False):
+                asked[tag] += before == GOES_ON or step != NO_ANSWER
+        return asked
+
+    def _list_tags(self, person: str) -> list[str]:
+        """Return the questions of the person's arm; of one that is no more, those of the first."""
+        ways = {arm: [one.tag for one in way] for arm, way in self.outline.all_ways.items()}
+        return ways.get(self.arms[person], next(iter(ways.values())))
+
+    def _walk(self, person: str) -> list[int]:
+        answers = [self.latest.get((person, tag)) for tag in self._list_tags(person)]
+        return [
+            NO_ANSWER if row is None else ENDS if read(self.outline, row)[-1] else GOES_ON for row in answers
+        ]
 
     def readings(self, tag: str) -> Counter[tuple[object, ...]]:
         return Counter(read(self.outline, row) for (_, one), row in self.latest.items() if one == tag)
@@ -177,7 +193,9 @@ def check_question(counted: Mapping[AnswerReading, int], reference: Reference, t
 
 def check_message(counted: MessageTally, reference: Reference) -> None:
     assert counted.results == len(reference.rows)
-    assert counted.paths == reference.paths()
+    assert counted.answered == len(reference.people)
+    assert counted.completed == reference.completed()
+    assert counted.asked == reference.asked()
     assert counted.median_first_s == reference.median_first()
     assert counted.days == reference.days()
     known = [question.tag for question in reference.outline.questions]
@@ -199,7 +217,6 @@ def test_counts_are_those_of_plain_python(
     copy = ResultColumns(tmp_path_factory.mktemp("copy"))
     with copy.hold() as engine:
         copy.refresh(engine, ResultVersion("edition", 1), lambda _: rows, lambda _: "")
-        load_refusing(engine, ())
         whole = outline_all(OUTLINE, OTHER)
         tally = count_campaign(engine, whole, {"asked": "ask", "ask": "ask"})
     named = [row._replace(message="ask") if row.message == "asked" else row for row in rows]
@@ -233,20 +250,21 @@ def test_replies_that_opt_out_are_no_answers(tmp_path: Path) -> None:
     rows += [make_row(f"p{number}", "why", "stop please", guid=f"s{number}") for number in range(5, 12)]
     rows += [make_row("p12", "gone", "stop please", guid="t")]
     copy = ResultColumns(tmp_path)
-    refusals = [(1, "t"), *((1, f"s{number}") for number in range(5, 12))]
+    refusals = {(1, "t"): True, **{(1, f"s{number}"): number < 7 for number in range(5, 12)}}
     with copy.hold() as engine:
         copy.refresh(engine, ResultVersion("e", 1), lambda _: rows, lambda _: "", refusals)
-        load_refusing(engine, [("ask", "p5", "1"), ("ask", "p6", "1"), ("ask", "p7", "0")])
         tally = count_campaign(engine, outline_all(OUTLINE), {})
         # What a person decides counts at once, though no result has changed.
         copy.refresh(engine, ResultVersion("e", 1), lambda _: (), lambda _: "")
         undecided = count_campaign(engine, outline_all(OUTLINE), {})
     counted = tally.messages["ask"]
-    assert (counted.results, counted.participants, tally.people.answered) == (14, 6, 6)
+    assert (counted.results, counted.answered, tally.people.answered) == (14, 6, 6)
     assert sum(counted.questions["why"].values()) == 6
     assert list(counted.days.values()) == [6]
     assert counted.unknown == {}
     assert undecided.people.answered == 13
+    # The ledger knows nobody else as sent to.
+    assert (tally.people.opted_out, undecided.people.opted_out) == (1, 0)
 
 
 def count_one(question: QuestionOutline, rows: Iterable[FeedRow]) -> Mapping[AnswerReading, int]:
@@ -285,7 +303,6 @@ def test_answers_of_one_moment_are_ordered_by_guid(
             for revision, part in enumerate(feed, start=1):
                 version = ResultVersion("e", revision)
                 copy.refresh(engine, version, {revision - 1: part, -1: part}.__getitem__, lambda _: "")
-            load_refusing(engine, ())
             (reading,) = count_campaign(engine, outline, {}).messages["ask"].questions["q"]
         assert reading.label == latest
 
@@ -353,8 +370,7 @@ def test_groups_are_those_of_plain_python(
     contacts = [make_contact(person, arm="a") for person in reached] + [make_contact("p", message="again")]
     with copy.hold() as engine:
         version = ResultVersion("edition", 1)
-        copy.refresh(engine, version, lambda _: mine, lambda _: "", (), "mark", lambda: contacts)
-        load_refusing(engine, ())
+        copy.refresh(engine, version, lambda _: mine, lambda _: "", {}, "mark", lambda: contacts)
         load_members(
             engine, [(person, "", "0", "x", city) for person, city in cities.items()], ["value_0", "value_1"]
         )
@@ -399,8 +415,7 @@ def test_arms_are_counted_as_their_verdict_counts(tmp_path: Path) -> None:
     copy = ResultColumns(tmp_path)
     with copy.hold() as engine:
         version = ResultVersion("edition", 1)
-        copy.refresh(engine, version, lambda _: rows, lambda _: "", (), "mark", lambda: contacts)
-        load_refusing(engine, ())
+        copy.refresh(engine, version, lambda _: rows, lambda _: "", {}, "mark", lambda: contacts)
         before, after = (
             count_campaign(engine, outline, {}, as_of=datetime(2026, 11, day, 12, tzinfo=UTC)).arms
             for day in (24, 25)
@@ -429,11 +444,10 @@ def test_a_group_is_called_as_most_of_it_are(tmp_path: Path) -> None:
             ResultVersion("e", 1),
             lambda _: (),
             lambda _: "",
-            (),
+            {},
             "m",
             lambda: map(make_contact, cities),
         )
-        load_refusing(engine, ())
         load_members(engine, [(person, "", "0", city) for person, city in cities.items()], ["value_0"])
         tally = count_campaign(engine, outline_all(OUTLINE), {}, ("city",))
     assert {name: group.texted for name, group in tally.groups["city"].items()} == {"Berlin": 4, "Bonn": 1}

@@ -9,6 +9,7 @@ import json
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -19,22 +20,21 @@ from pyarrow import parquet
 from runner.ledger.report_model import ContactRow, FeedRow, ResultVersion
 from runner.report.columns.answer_files import AnswerFiles, LowScores
 from runner.report.columns.counting import count_campaign
-from runner.report.columns.dataset import ResultColumns, load_members, load_refusing
+from runner.report.columns.dataset import ResultColumns, load_members
 from runner.report.columns.file_columns import FileContent
-from runner.report.columns.kept_answers import KeptAnswers
+from runner.report.columns.kept_answers import gather_comments, keep_answers
 from runner.report.facts import (
     CampaignOutline,
     ExperimentOutline,
     MessageOutline,
-    PooledOutline,
     QuestionOutline,
-    WayOutline,
 )
+from runner.report.gathering import pool_questions
 from runner.source.json_schema import load_validator
 from tests.report.counted import make_contact, make_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from runner.campaign.model import ResponseValue
@@ -82,42 +82,32 @@ def make_member(
 MEMBERS = (make_member("p1", "+14155550101"), make_member("p2", "+14155550102"))
 
 
-def pool(outlines: Iterable[MessageOutline]) -> Iterator[PooledOutline]:
-    asked: dict[tuple[str, str], list[tuple[QuestionOutline, str]]] = {}
-    for outline in outlines:
-        for question in outline.questions:
-            asked.setdefault((question.tag, question.scale), []).append((question, outline.id))
-    for found in asked.values():
-        yield PooledOutline(found[0][0], tuple(message for _, message in found))
-
-
 @contextmanager
 def exporting(
     folder: Path,
     rows: Sequence[FeedRow],
     *outlines: MessageOutline,
     contacts: Sequence[ContactRow] = (),
-    refusing: Sequence[tuple[str, str, str]] = (),
+    refusals: Mapping[tuple[int, str], bool] = MappingProxyType({}),
     members: Sequence[tuple[str, ...]] = MEMBERS,
     arms: Sequence[str] = (),
     low: LowScores | None = None,
     **content: Any,
-) -> Iterator[tuple[Engine, KeptAnswers, AnswerFiles]]:
+) -> Iterator[tuple[Engine, CampaignOutline, AnswerFiles]]:
     """Yield what writes files of answers, as a report has it; `members` have phone, control group and values."""
     copy = ResultColumns(folder / "copy")
     experiment = ExperimentOutline(outlines[0].id, dict.fromkeys(arms, 1.0)) if arms else None
-    pooled = tuple(pool(outlines))
+    pooled = tuple(pool_questions(outlines))
     scored = [number for number, one in enumerate(pooled) if one.question.scale == "nps"]
     outline = CampaignOutline(outlines, pooled, experiment=experiment, score=next(iter(scored), None))
     with copy.hold() as engine:
         version = ResultVersion("edition", 1)
-        copy.refresh(engine, version, lambda _: rows, lambda _: "", (), "mark", lambda: contacts)
-        load_refusing(engine, refusing)
+        copy.refresh(engine, version, lambda _: rows, lambda _: "", refusals, "mark", lambda: contacts)
         exported = (f"export_{number}" for number in range(len(members[0]) - 6))
         load_members(engine, members, ["language", "cells", "may_call", *exported])
-        kept = KeptAnswers(engine, outline)
-        count_campaign(engine, outline, {}, keep_answers=kept.keep)
-        yield engine, kept, AnswerFiles(engine, kept, FileContent("pulse", EXPORT_KEY, **content), low)
+        tally = count_campaign(engine, outline, {})
+        keep_answers(engine, outline, tally.readings)
+        yield engine, outline, AnswerFiles(engine, outline, FileContent("pulse", EXPORT_KEY, **content), low)
 
 
 def export(
@@ -194,8 +184,9 @@ def test_everybody_who_was_sent_to_has_a_row_with_what_became_of_them(tmp_path: 
         make_contact("lost", "", is_sent="0", is_listed="0"),
         make_contact("texted", message="notice"),
     ]
-    refusing = [("ask", "wrote stop", "1")]
-    found = read_rows(export(tmp_path, ROWS, ASK, TEXT, contacts=contacts, refusing=refusing))
+    rows = [*ROWS, make_row("wrote stop", ROWS[0].question_tag, "stop", guid="stop")]
+    refusals = {(1, "stop"): True}
+    found = read_rows(export(tmp_path, rows, ASK, TEXT, contacts=contacts, refusals=refusals))
     names = ("state", "session", "disposition", "opted_out")
     for person in ("unread", "lost"):
         assert [found[mask(person)][name] for name in ("texted", "answered", "opted_out")] == ["", "", ""]
@@ -242,9 +233,9 @@ def test_the_control_group_has_rows(tmp_path: Path) -> None:
 
 def test_the_end_of_a_survey_is_that_of_its_arm(tmp_path: Path) -> None:
     """Who answered an arm's last question is done, though another arm asks more; each arm's responses have codes."""
-    short = WayOutline("a", (COLOUR,))
-    long = WayOutline("b", (QuestionOutline("colour", "Which?", ("blue", "RED", "Pink")), WHY))
-    outline = MessageOutline("ask", "tag", (COLOUR, WHY), (short, long))
+    short = (COLOUR,)
+    long = (QuestionOutline("colour", "Which?", ("blue", "RED", "Pink")), WHY)
+    outline = MessageOutline("ask", "tag", (COLOUR, WHY), {"a": short, "b": long})
     rows = [
         make_row("p1", "colour", "Red", arm="a", guid="1"),
         make_row("p2", "colour", "Pink", arm="b", guid="2"),
@@ -308,8 +299,8 @@ def test_comments_are_the_newest_words_beside_the_score(tmp_path: Path) -> None:
         make_row("p2", "why", "  ", guid="7", message="again"),
     ]
     members = [make_member("p1", cells="Ada"), make_member("p2")]
-    with exporting(tmp_path, rows, outline, members=members) as (_, kept, _):
-        found = kept.gather_comments()
+    with exporting(tmp_path, rows, outline, members=members) as (engine, whole, _):
+        found = gather_comments(engine, whole)
     assert (found.total, found.left_out) == (3, 1)
     assert [(one.question, one.words, one.score) for one in found.newest] == [
         ("why", "Slow", None),
@@ -317,8 +308,8 @@ def test_comments_are_the_newest_words_beside_the_score(tmp_path: Path) -> None:
         ("nps", "depends", None),
     ]
     assert found.newest[0].answered_at == datetime(2026, 11, 20, 10, 7, tzinfo=UTC)
-    with exporting(tmp_path / "none", rows[:1], outline, members=members) as (_, kept, _):
-        nothing = kept.gather_comments()
+    with exporting(tmp_path / "none", rows[:1], outline, members=members) as (engine, whole, _):
+        nothing = gather_comments(engine, whole)
     assert (nothing.newest, nothing.total, nothing.left_out) == ((), 0, 0)
 
 
@@ -479,6 +470,8 @@ def test_spss_has_labels_and_marks_what_is_missing(tmp_path: Path) -> None:
     assert about.variable_value_labels["colour.code"] == {
         1: "Red", 2: "=Blue", -1: "No answer", -2: "Answered in other words", -3: "Not texted"}  # fmt: skip
     assert about.column_names_to_labels["why.words"] == "Why? (open-ended)"
+    assert about.column_names_to_labels["state"] == "what became of the texts"
+    assert about.variable_value_labels["answered"] == {0: "No", 1: "Yes"}
     assert [one["lo"] for one in about.missing_ranges["colour.code"]] == [-1, -2, -3]
 
 

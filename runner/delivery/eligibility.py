@@ -1,8 +1,7 @@
-"""A run's records in the ledger, and its last check for recipients who may no longer be texted.
+"""A run's last check for recipients who may no longer be texted.
 
-Outcomes that came back and next intents are recorded in one transaction. During a run people opt out, and
-other campaigns text them, and somebody may pause the campaign. So the check runs in that transaction, with
-nothing in between.
+During a run people opt out, and other campaigns text them, and somebody may pause the campaign. So the check
+runs in the transaction that records a launch's intent, with nothing in between.
 A launch may then wait long: for the pace, a `Retry-After`, its next try, or a free thread. So the sender
 asks again right before each request, for all launches recorded together, unless one has asked a moment ago.
 The frequency cap is not counted again: the intent itself holds its place, and other runs count it.
@@ -10,43 +9,27 @@ The frequency cap is not counted again: the intent itself holds its place, and o
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
-from runner.delivery.order import CheckedPeople, InFlightLaunch
-from runner.ledger.bulk import divide
 from runner.ledger.database import exclude_others
 from runner.ledger.fingerprint import KnownPeople, OpenSession
-from runner.ledger.model import Intent, Outcome, format_moment
+from runner.ledger.model import format_moment
 from runner.ledger.people.history import read_open_sessions, read_recent
 from runner.ledger.people.opt_outs import find_suppressed
 from runner.ledger.people.suppressions import find_pause
-from runner.ledger.record.deliveries import record_outcomes
-from runner.ledger.record.entry import add_intents
-from runner.ledger.record.unsettled import list_claimed
-from runner.ledger.results.runs import enter_runs
-from runner.service.model import SendReply
-from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Campaign, FrequencyCap
     from runner.delivery.campaign_ref import CampaignRef
-    from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey
-    from runner.ledger.locks.campaign_lock import RunLock
-    from runner.ledger.model import Run
     from runner.ledger.people.suppressions import Pause
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import PlannedLaunch
-
-
-_TOGETHER, _MOST_PEOPLE = 64, 500
-"""The most launches, and people, that are looked at together before they leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,111 +136,6 @@ class Admission:
     open_session: list[str] = field(default_factory=list)
     pause: Pause | None = None
 
-    def find_left_out(self, launches: Sequence[PlannedLaunch]) -> Iterator[str]:
-        """Yield the phones of the checked launches that may not be sent."""
-        if any((self.opted_out, self.capped, self.open_session, self.pause)):
-            kept = {phone for launch in self.launches for phone in launch.phones}
-            yield from (phone for launch in launches for phone in launch.phones if phone not in kept)
-
 
 def _may_queue(launch: PlannedLaunch) -> bool:
     return not launch.message.complete_existing_sessions
-
-
-@dataclass(slots=True)
-class IntentLog:
-    """The records of one campaign's launches, under its lock, after the check for eligibility.
-
-    The run is entered with its first intents.
-    """
-
-    campaign: CampaignRef
-    lock: RunLock
-    eligibility: EligibilityCheck | None
-    run: Run | None = None
-    _is_run_entered: bool = field(default=False, init=False)
-
-    def commit(
-        self,
-        replies: Sequence[tuple[InFlightLaunch, SendReply]],
-        due: Sequence[PlannedLaunch],
-        now: datetime,
-        asked_at: float,
-    ) -> tuple[list[InFlightLaunch], Admission]:
-        """Make outcomes and intents durable, together; return the launches that may leave, and the admission.
-
-        `now` is any aware time, `asked_at` the same on the run's clock.
-        """
-        at, admission, ids = format_moment(now), Admission(list(due)), list[int]()
-        campaign_id = self.campaign.campaign_id
-        with self.campaign.ledger.writing() as connection:
-            record_outcomes(connection, [_outcome(in_flight, reply, at) for in_flight, reply in replies])
-            if due:
-                self.lock.require_held(connection)
-                admission = self.eligibility.admit(connection, due, now) if self.eligibility else admission
-            run = None if self.run is None else self.run.id
-            intents = [make_intent(self.campaign, launch, run) for launch in admission.launches]
-            if intents:
-                if self.run is not None and not self._is_run_entered:
-                    enter_runs(connection, [self.run])
-                ids = add_intents(connection, campaign_id, intents, at)
-        # Only once it is durable.
-        self._is_run_entered = self._is_run_entered or bool(intents)
-        departing: list[InFlightLaunch] = []
-        for portion in divide(zip(ids, intents, admission.launches, strict=True), _TOGETHER):
-            phones = [phone for _, _, launch in portion for phone in launch.phones]
-            # Many people are looked at launch by launch, so that no sender waits long for its answer.
-            people = CheckedPeople(phones, asked_at) if len(phones) <= _MOST_PEOPLE else None
-            departing += [
-                InFlightLaunch(*one, people or CheckedPeople(one[2].phones, asked_at)) for one in portion
-            ]
-        return departing, admission
-
-
-REPEATED_GUID = "the service named an earlier launch"
-
-
-class Guids:
-    """The service's names of a target's launches: each is of one launch, the first that it was given to.
-
-    `named` are those on record, as `normalize_guid` writes them.
-    """
-
-    def __init__(self, named: Iterable[str] = ()) -> None:
-        self._named = set(named)
-
-    @classmethod
-    def read(cls, ledger: Ledger, target: str) -> Self:
-        """Return all guids of a target that are on record."""
-        with ledger.reading() as connection:
-            return cls(list_claimed(connection, target, explained_only=False))
-
-    def judge(self, reply: SendReply) -> SendReply:
-        """Return a reply; as of unknown outcome if its guid is another launch's."""
-        if reply.project_launch_guid is None:
-            return reply
-        guid = normalize_guid(reply.project_launch_guid)
-        if guid in self._named:
-            return SendReply("unknown", detail=REPEATED_GUID, status=reply.status)
-        self._named.add(guid)
-        return reply
-
-
-def make_intent(campaign: CampaignRef, launch: PlannedLaunch, run: str | None = None) -> Intent:
-    """Return the intent of a planned launch, sent by `run`."""
-    fingerprints = sorted(map(campaign.fingerprint, launch.phones))
-    message, payload = launch.message, launch.payload
-    return Intent(
-        message=message.id,
-        key=campaign.name_launch(message.id, payload.digest, fingerprints),
-        tag=message.tag,
-        payload_digest=payload.digest,
-        definition=json.dumps(payload.definition, ensure_ascii=False),
-        recipients=tuple(fingerprints),
-        arm=launch.arm,
-        run=run,
-    )
-
-
-def _outcome(in_flight: InFlightLaunch, reply: SendReply, at: str) -> Outcome:
-    return Outcome(in_flight.launch_id, reply.outcome, at, reply.project_launch_guid, reply.detail)
