@@ -23,7 +23,6 @@ from runner.ledger.record.entry import add_intents
 from runner.ledger.results.reconciled import read_totals
 from runner.ledger.results.result_feed import iterate_feed
 from runner.ledger.results.sendings import count_answered
-from runner.ledger.target_key import TargetSecret
 from runner.reconcile.campaign import ReconcileSummary, reconcile_campaign
 from runner.reconcile.launches import ReconcileContext
 from runner.sandbox.service import Service
@@ -245,13 +244,7 @@ def find_suppressed(survey: Survey, *phones: str) -> list[str | None]:
 
 
 def forget(survey: Survey, phone: str) -> None:
-    forget_person(
-        survey.ledger,
-        phone,
-        targets=["sandbox"],
-        find_secret=lambda _: TargetSecret("RUNNER_STATE_KEY", None, is_certain=True),
-        at=AT,
-    )
+    forget_person(survey.ledger, phone, KEY, lambda _: ("RUNNER_STATE_KEY", None), AT)
 
 
 def test_replies_that_opt_out_are_kept(survey: Survey, tmp_path: Path) -> None:
@@ -379,7 +372,7 @@ def test_opt_outs_from_before_they_were_kept_are_found(survey: Survey) -> None:
     survey.reconcile()
     with survey.ledger.writing() as opened:
         opened.exec_driver_sql("DELETE FROM opt_outs")
-        opened.exec_driver_sql("DELETE FROM target_keys")
+        opened.exec_driver_sql("DELETE FROM ledger_info WHERE name LIKE 'key of %'")
         opened.exec_driver_sql("DELETE FROM ledger_info WHERE name LIKE 'opt_outs_screened_%'")
     summary = survey.reconcile()
     assert (summary.new_results, summary.doubtful) == (0, 1)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey
-    from runner.ledger.locks.campaign_lock import RunLock
+    from runner.ledger.locks.campaign_lock import CampaignLock
     from runner.plan.model import PlannedLaunch
     from runner.service.client import ServiceClient
 
@@ -55,5 +55,5 @@ class ListedCampaign(CampaignRef):
 
     client: ServiceClient
     now: Callable[[], str]
-    lock: RunLock
+    lock: CampaignLock
     is_embedded: bool = False

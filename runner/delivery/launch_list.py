@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runner.delivery.comparison import is_tagged
 from runner.ledger.model import format_moment, parse_moment
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from runner.delivery.campaign_ref import ListedCampaign
-    from runner.ledger.record.unsettled import KnownLaunch
     from runner.service.model import StatRecord
 
 
@@ -87,7 +86,7 @@ class ListReader:
                 uncounted = "all tags" if tag is None else f"the tag {tag!r}"
         return LaunchListing(tuple(found.values()), self._find_gap(known, found.keys(), since), uncounted)
 
-    def _list_known(self, tags: Collection[str] | None, since: datetime) -> list[KnownLaunch]:
+    def _list_known(self, tags: Collection[str] | None, since: datetime) -> list[Any]:
         """Return what a list that is read after this has to show."""
         if self._campaign.is_embedded:
             # If only the embedded sandbox's database was removed, the lists may lack some for good.
@@ -95,7 +94,7 @@ class ListReader:
         with self._campaign.ledger.reading() as connection:
             return list_known(connection, self._campaign.target, tags, format_moment(since))
 
-    def _find_gap(self, known: Iterable[KnownLaunch], listed: Collection[str], since: datetime) -> str | None:
+    def _find_gap(self, known: Iterable[Any], listed: Collection[str], since: datetime) -> str | None:
         recent = format_moment(since)
         missing = [one for one in known if normalize_guid(one.project_launch_guid) not in listed]
         # The latest before that time: a service may have forgotten it, and then says so.
@@ -105,5 +104,5 @@ class ListReader:
         count = f"{len(missing):,} launches" if len(missing) > 1 else "a launch"
         return f"the service does not list {count} that it is known to have accepted"
 
-    def _knows(self, launch: KnownLaunch) -> bool:
+    def _knows(self, launch: Any) -> bool:
         return self._campaign.client.read_stat(launch.project_launch_guid) is not None

@@ -31,8 +31,9 @@ from runner.delivery.comparison import (
 from runner.delivery.launch_list import NO_LAUNCHES, LaunchListing, ListReader, write_moment
 from runner.errors import ServiceError
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.model import LaunchRecord, parse_moment
+from runner.ledger.model import LaunchRecord, Outcome, parse_moment
 from runner.ledger.people.opt_outs import read_forgotten
+from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.record.entry import (
     UnexplainedLaunch,
     add_recipients,
@@ -42,13 +43,12 @@ from runner.ledger.record.entry import (
     read_dismissed,
 )
 from runner.ledger.record.unsettled import (
-    adopt_launch,
+    ADOPTED,
     drop_unexplained,
     list_adopted,
     list_claimed,
     list_unsettled,
     read_claims,
-    release_launch,
 )
 from runner.service.model import StatRecord
 from runner.source.normalize import normalize_guid
@@ -212,9 +212,15 @@ class Recovery:
             with self.campaign.ledger.writing() as connection:
                 guids = [stat.project_launch_guid for _, stat in matches]
                 drop_unexplained(connection, self.campaign.campaign_id, guids)
-                for launch, stat in matches:
-                    at = write_moment(stat.project_launch_start, self.campaign.now())
-                    adopt_launch(connection, launch.id, stat.project_launch_guid, at)
+                now = self.campaign.now()
+                started = [write_moment(stat.project_launch_start, now) for _, stat in matches]
+                record_outcomes(
+                    connection,
+                    [
+                        Outcome(launch.id, "sent", at, stat.project_launch_guid, ADOPTED)
+                        for (launch, stat), at in zip(matches, started, strict=True)
+                    ],
+                )
         return len(matches)
 
     def _release(self, launches: Sequence[Unsettled]) -> None:
@@ -222,10 +228,10 @@ class Recovery:
             with self.campaign.ledger.writing() as connection:
                 # A process that has lost the lock would release launches that another run is about to send.
                 self.campaign.lock.require_held(connection)
-                for launch in launches:
-                    # The launch's own answer says more than its absence from the list.
-                    detail = launch.detail or ABSENT
-                    release_launch(connection, launch.id, self.campaign.now(), detail)
+                at = self.campaign.now()
+                # The launch's own answer says more than its absence from the list.
+                gone = [Outcome(one.id, "not_sent", at, detail=one.detail or ABSENT) for one in launches]
+                record_outcomes(connection, gone)
 
     def find_lost(
         self, find_payloads: FindPayloads, tags: Mapping[str, set[str]], *, is_behind: bool
@@ -242,7 +248,15 @@ class Recovery:
         with campaign.ledger.writing() as connection:
             known = self._read_known(connection)
             explained = known.claimed | known.dismissed
-            unclaimed, elsewhere = self._divide(listing.launches, explained, own, is_behind=is_behind)
+            unclaimed, elsewhere = list[StatRecord](), list[StatRecord]()
+            for stat in listing.launches:
+                if normalize_guid(stat.project_launch_guid) in explained:
+                    continue
+                if any(is_tagged(stat, tag) for tag in own):
+                    unclaimed.append(stat)
+                # Of the others of its time, those that may be the campaign's all the same.
+                elif (is_behind or any(may_have_tag(stat, tag) for tag in own)) and self._is_recent(stat):
+                    elsewhere.append(stat)
             offered = Offered(find_payloads, [*unclaimed, *elsewhere])
             grown = self._take_in(connection, listing.launches, known)
             drop_unexplained(connection, campaign.campaign_id, explained)
@@ -276,7 +290,7 @@ class Recovery:
                 listed = self._name(stat.recipients, self._read_known(connection))
             people = {*listed} if stat.is_whole else people | listed
             definition = definition or stat.project_definition
-        record = self._record(message, digest_definition(definition), launch, launch.started_at, people)
+        record = self._record(message, digest_definition(definition), launch, people)
         with self.campaign.ledger.writing() as connection:
             enter_adopted(connection, self.campaign.campaign_id, record, definition)
 
@@ -305,29 +319,10 @@ class Recovery:
             phones = [one for one in phones if forgotten.isdisjoint(map(fingerprint, list_forms(one)))]
         return frozenset(map(fingerprint, phones))
 
-    def _divide(
-        self,
-        stats: Iterable[StatRecord],
-        explained: Collection[str],
-        own: Collection[str],
-        *,
-        is_behind: bool,
-    ) -> tuple[list[StatRecord], list[StatRecord]]:
-        """Return the launches that no record explains: under the campaign's tags, and others of its time.
-
-        These may have any tag if the record `is_behind`; else one that may be the campaign's all the same.
-        """
+    def _is_recent(self, stat: StatRecord) -> bool:
         since = datetime.fromisoformat(self.campaign.now()) - timedelta(seconds=self.history_s)
-        unclaimed, elsewhere = [], []
-        for stat in stats:
-            if normalize_guid(stat.project_launch_guid) in explained:
-                continue
-            if any(is_tagged(stat, tag) for tag in own):
-                unclaimed.append(stat)
-            elif is_behind or any(may_have_tag(stat, tag) for tag in own):
-                moment = parse_moment(stat.project_launch_start)
-                elsewhere += [stat] if moment is None or moment >= since else []
-        return unclaimed, elsewhere
+        moment = parse_moment(stat.project_launch_start)
+        return moment is None or moment >= since
 
     def _take_in(self, connection: LedgerConnection, stats: Iterable[StatRecord], known: _Known) -> int:
         """Add recipients to adopted launches that were listed without them; return the number of launches."""
@@ -361,18 +356,23 @@ class Recovery:
             if offer is None or any(is_akin(launch, Candidate(stat, people)) for launch in unsettled):
                 others.append(stat)
                 continue
-            message, at = offer.message.id, write_moment(stat.project_launch_start, self.campaign.now())
+            message, launch = offer.message.id, self._describe(stat, {})
             reached |= {(message, phone) for phone in stat.recipients}
-            record = self._record(message, offer.payload.digest, stat, at, people, offer.arm)
+            record = self._record(message, offer.payload.digest, launch, people, offer.arm)
             enter_adopted(connection, self.campaign.campaign_id, record, stat.project_definition)
         return reached, others
+
+    def _describe(self, stat: StatRecord, held: dict[str, set[str]]) -> UnexplainedLaunch:
+        """Return a listed launch that holds people, by message."""
+        at = write_moment(stat.project_launch_start, self.campaign.now())
+        guid, definition = stat.project_launch_guid, stat.project_definition
+        return UnexplainedLaunch(guid, stat.project_tag, at, definition, held, stat.is_whole)
 
     def _record(
         self,
         message: str,
         digest: str,
-        listed: StatRecord | UnexplainedLaunch,
-        at: str,
+        launch: UnexplainedLaunch,
         people: Iterable[str],
         arm: str | None = None,
     ) -> LaunchRecord:
@@ -381,10 +381,10 @@ class Recovery:
         return LaunchRecord(
             message=message,
             key=launch_key(self.campaign.campaign, message, digest, fingerprints),
-            tag=listed.tag if isinstance(listed, UnexplainedLaunch) else listed.project_tag,
+            tag=launch.tag,
             payload_digest=digest,
-            project_launch_guid=listed.project_launch_guid,
-            sent_at=at,
+            project_launch_guid=launch.project_launch_guid,
+            sent_at=launch.started_at,
             recipients=fingerprints,
             arm=arm,
         )
@@ -409,11 +409,7 @@ class Recovery:
             for message, fingerprints in before[guid].held.items() if guid in before else ():
                 held.setdefault(message, set()).update(fingerprints)
             if held:
-                at = write_moment(stat.project_launch_start, self.campaign.now())
-                launch = UnexplainedLaunch(
-                    guid, stat.project_tag, at, stat.project_definition, held, stat.is_whole
-                )
-                hold_people(connection, campaign_id, launch)
+                hold_people(connection, campaign_id, self._describe(stat, held))
 
 
 def _list_held(launches: Iterable[UnexplainedLaunch]) -> set[tuple[str, str]]:

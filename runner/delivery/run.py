@@ -27,7 +27,7 @@ from runner.delivery.eligibility import Admission
 from runner.delivery.order import InFlightLaunch, MessageOrder, iterate_in_flight
 from runner.delivery.pace import Breaker, Margin
 from runner.errors import RunnerError
-from runner.ledger.locks.campaign_lock import RunLock
+from runner.ledger.locks.campaign_lock import CampaignLock
 from runner.ledger.model import Outcome, format_moment
 from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.record.entry import add_intents
@@ -240,7 +240,7 @@ class Delivery:
     concurrency: int
     now: Callable[[], datetime]
     observe: ObserveOutcome = lambda *_: None
-    lock: RunLock = field(default_factory=RunLock)
+    lock: CampaignLock = field(default_factory=CampaignLock)
     report: DeliverySummary = field(default_factory=DeliverySummary)
     eligibility: EligibilityCheck | None = None
     policy: RetryPolicy = DEFAULT_POLICY
@@ -248,10 +248,10 @@ class Delivery:
     breaker: Breaker | None = None
     provenance: Run | None = None
     settle_margin: timedelta | None = None
-    order: MessageOrder = field(default_factory=MessageOrder)
     unclear: dict[int, PlannedLaunch] = field(default_factory=dict, init=False)
     _guids: set[str] = field(default_factory=set, init=False)
     _is_run_entered: bool = field(default=False, init=False)
+    _order: MessageOrder = field(default_factory=MessageOrder, init=False)
     _margin: Margin = field(init=False)
     _labels: dict[str, str] = field(init=False)
     _breaker: Breaker = field(init=False)
@@ -316,17 +316,17 @@ class Delivery:
         recipients who wait for an earlier message: nothing is recorded, and a later run sends them.
         """
         for launch in chain(_take(self._again), _take(self._next), launches):
-            if not self.order.is_free(launch):
+            if not self._order.is_free(launch):
                 self._next.append(launch)
                 return
             if self._is_late(launch):
                 self.report.left["deferred"] += len(launch.phones)
-                self.order.hold(launch.phones)
+                self._order.hold(launch.phones)
                 continue
-            left = self.order.leave_out_held(launch)
+            left = self._order.leave_out_held(launch)
             self.report.left["waiting"] += len(launch.phones) - (len(left.phones) if left else 0)
             if left is not None:
-                self.order.depart(left)
+                self._order.depart(left)
                 yield left
 
     def _is_late(self, launch: PlannedLaunch) -> bool:
@@ -355,7 +355,7 @@ class Delivery:
             opted_out=admission.opted_out, capped=admission.capped, open_session=len(admission.open_session)
         )
         if admission.launches != due:
-            self.order.turn_back(due, admission.launches, admission.open_session)
+            self._order.turn_back(due, admission.launches, admission.open_session)
         return list(iterate_in_flight(entered, asked_at))
 
     def _record(
@@ -474,7 +474,7 @@ class Delivery:
         for in_flight, answer in taken:
             reply = self._judge(answer)
             comes_again = reply.detail == OPTED_OUT
-            self.order.arrive(in_flight.launch, reply, comes_again=comes_again)
+            self._order.arrive(in_flight.launch, reply, comes_again=comes_again)
             self._again += [in_flight.launch] if comes_again else []
             self._unrecorded.append((in_flight, reply))
 

@@ -19,7 +19,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError
 
 from runner.errors import LINE_BREAK_HINT, LedgerError, write_install_hint
 from runner.ledger.bulk import divide
-from runner.ledger.tables import SCHEMA_VERSION, absorbed, info, metadata
+from runner.ledger.tables import SCHEMA_VERSION, info, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -276,16 +276,15 @@ def note_absorbed(connection: Connection, names: Iterable[str]) -> None:
     These are record files' texts, by their digests, and reservations and runs, by their random names, which
     are to be committed before anybody else sees them.
     """
-    insert_missing(connection, absorbed, [{"name": name} for name in names])
+    insert_missing(connection, info, [{"name": name, "value": ""} for name in names])
 
 
 def find_absorbed(connection: Connection, names: Iterable[str]) -> set[str]:
     """Return those of some names that were given to `note_absorbed`."""
-    query = select(absorbed.c.name)
     return {
         name
         for group in divide(names)
-        for name in connection.execute(query.where(absorbed.c.name.in_(group))).scalars()
+        for name in connection.execute(select(info.c.name).where(info.c.name.in_(group))).scalars()
     }
 
 

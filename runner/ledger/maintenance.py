@@ -6,7 +6,7 @@ whose phones are unknown cannot be moved.
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from runner.errors import LedgerError
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import exclude_others
 from runner.ledger.people.opt_outs import NOBODY
-from runner.ledger.record.renaming import renew_launch_keys
+from runner.ledger.record.deliveries import renew_launch_keys
 from runner.ledger.record.unsettled import UNEXPLAINED
 from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.tables import (
@@ -66,7 +66,7 @@ def copy_ledger(source: Ledger, ledger: Ledger) -> dict[str, int]:
     Returns the number of rows of each table.
     """
     inserts = {table: BulkStatement(partial(_insert, table), list(table.c.keys())) for table in _TABLES}
-    counts = dict.fromkeys(metadata.tables.keys() - {locks.name}, 0)
+    counts = dict.fromkeys((table.name for table in _TABLES), 0)
     with ledger.writing() as connection, closing(_iterate_rows(source)) as groups:
         exclude_others(connection)
         _require_empty(connection)
@@ -79,19 +79,9 @@ def copy_ledger(source: Ledger, ledger: Ledger) -> dict[str, int]:
     return counts
 
 
-@contextmanager
-def naming_source() -> Iterator[None]:
-    """Have the hints of errors mean the ledger to copy: others are for a command's own ledger."""
-    try:
-        yield
-    except LedgerError as error:
-        hint = "check --from, which names the ledger to copy; if that is damaged, put back a backup of it"
-        raise LedgerError(error.message, hint=hint) from None
-
-
 def _iterate_rows(source: Ledger) -> Generator[tuple[Table, list[dict[str, Any]]]]:
     # A generator, so that an error of the source is not taken for one of the new ledger.
-    with naming_source(), source.reading() as connection:
+    with source.reading() as connection:
         for table in _TABLES:
             query = select(table).execution_options(yield_per=_GROUP)
             with connection.execute(query) as found:

@@ -231,14 +231,6 @@ class RecordedDeliveries:
         }
 
 
-class CampaignRow(NamedTuple):
-    """A campaign's row in the ledger; `has_launches` counts those that were recorded here, or in files."""
-
-    id: int
-    name: str
-    has_launches: bool
-
-
 @dataclass(frozen=True, slots=True)
 class Unsettled:
     """A launch that may or may not have been sent.

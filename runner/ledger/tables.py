@@ -17,6 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
     case,
     false,
+    select,
     text,
     true,
 )
@@ -26,7 +27,7 @@ from runner.ledger.model import COUNTS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sqlalchemy import Label, Select
+    from sqlalchemy import ColumnElement, Label, Select
 
 SCHEMA_VERSION = 1
 # Bytewise on both: PostgreSQL would otherwise sort by the server's locale.
@@ -67,6 +68,8 @@ def _launch_key() -> Column[int]:
     return Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False)
 
 
+# Facts about the ledger as a whole: its version, the keys of targets, marks of what was read; and, without a
+# value, what it has everything of (see `note_absorbed`).
 info = _table("ledger_info", _key("name"), _text("value"))
 
 campaigns = _table(
@@ -161,28 +164,21 @@ locks = _table(
 # still use them.
 former_names = _table("former_names", _campaign_key(), *_keys("message", "name"))
 
-# The key of a target's fingerprints.
-target_keys = _table("target_keys", _key("target"), _text("key_fingerprint"))
-
-# What the ledger has everything of: record files' texts, by their digests; reservations, with all launches
-# that can have been sent; and the runs that made reservations with it.
-absorbed = _table("absorbed", _key("name"))
-
 # One row for each piece of evidence of an opt-out: a dismissed reply stays dismissed and the next one counts.
 opt_outs = _table(
     "opt_outs",
-    Column("target", LedgerString, ForeignKey("target_keys.target"), primary_key=True),
+    _key("target"),
     _key("fingerprint"),
     _key("evidence"),  # a reply's result_guid; else the source's own name
     *_texts("source", "state", "at"),
 )
 
-# Replies that ask for texts again, until a person decides.
+# Replies that ask for texts again; a person's decision on one is among the opt-outs.
 opt_ins = _table(
     "opt_ins",
-    Column("target", LedgerString, ForeignKey("target_keys.target"), primary_key=True),
+    _key("target"),
     _key("evidence"),  # the reply's result_guid
-    *_texts("fingerprint", "state"),
+    _text("fingerprint"),
     _text("created"),  # the service's text
     _text("at"),
 )
@@ -241,6 +237,12 @@ def of_target(query: Select[Any], target: str) -> Select[Any]:
     """Limit a query of launches to those of a target's campaigns."""
     joined = query.join(campaigns, campaigns.c.id == launches.c.campaign_id)
     return joined.where(campaigns.c.target == target)
+
+
+def select_held(*columns: ColumnElement[Any]) -> Select[Any]:
+    """Return a query of the deliveries that were made, or may have been, with their launches."""
+    joined = select(*columns).join_from(deliveries, launches, launches.c.id == deliveries.c.launch_id)
+    return joined.where(deliveries.c.released.is_(False))
 
 
 def label_message(

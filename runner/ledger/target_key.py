@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from sqlalchemy import Connection, select
 
 from runner.errors import LedgerError, MissingKeyError
-from runner.ledger.database import exclude_others, insert_or_update
+from runner.ledger.database import exclude_others, read_info, write_info
 from runner.ledger.fingerprint import TargetKey
-from runner.ledger.tables import campaign_pauses, launches, of_target, opt_outs, target_keys
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from runner.ledger.tables import campaign_pauses, info, launches, of_target, opt_outs
 
 LedgerConnection: TypeAlias = Connection
 """The connection that `Ledger` yields, for callers without SQLAlchemy."""
 
 
-@dataclass(frozen=True, slots=True)
-class TargetSecret:
-    """The user's secret for the fingerprints of a target, from an environment variable.
-
-    `value` is None if that is not set. `is_certain`: it is configured for this target, not only as a default.
-    `is_required`: the target is configured to have its own secret.
-    """
-
-    variable: str
-    value: str | None = field(repr=False)
-    is_certain: bool
-    is_required: bool = False
+_KEY = "key of "
 
 
 def require_key(connection: Connection, key: TargetKey) -> bool:
@@ -66,13 +51,12 @@ def enter_key(connection: Connection, key: TargetKey) -> None:
 
 def record_key(connection: Connection, key: TargetKey) -> None:
     """Record the key of a target, in the place of another one."""
-    insert_or_update(connection, target_keys, [{"target": key.target, "key_fingerprint": key.name}])
+    write_info(connection, f"{_KEY}{key.target}", key.name)
 
 
 def read_key_name(connection: Connection, target: str) -> str | None:
     """Return the fingerprint of the key of a target's records; None if there are none."""
-    query = select(target_keys.c.key_fingerprint).where(target_keys.c.target == target)
-    return connection.execute(query).scalar()
+    return read_info(connection, f"{_KEY}{target}")
 
 
 def _has_records(connection: Connection, target: str) -> bool:
@@ -82,21 +66,7 @@ def _has_records(connection: Connection, target: str) -> bool:
     return connection.execute(of_target(select(launches.c.id), target).limit(1)).first() is not None
 
 
-def list_keyed_targets(connection: Connection) -> Sequence[str]:
-    """Return the targets that have a recorded key, in order."""
-    return connection.execute(select(target_keys.c.target).order_by(target_keys.c.target)).scalars().all()
-
-
-def find_key(connection: Connection, target: str, secret: TargetSecret) -> TargetKey | None:
-    """Return the key of the people of another target than the run's own; None if it is missing.
-
-    A target without records gets one from its own secret, but never from another target's, which would lock
-    out the holder of its own.
-    """
-    key = TargetKey.of(target, secret.value)
-    name = read_key_name(connection, target)
-    if name is not None and _has_records(connection, target):
-        return next((one for one in (key, TargetKey.of(target, None)) if one.name == name), None)
-    if secret.is_required and secret.value is None:
-        return None
-    return key if secret.is_certain else TargetKey.of(target, None)
+def list_keys(connection: Connection) -> dict[str, str]:
+    """Return the fingerprint of each recorded key, by target, in order."""
+    rows = connection.execute(select(info).where(info.c.name.startswith(_KEY)).order_by(info.c.name))
+    return {row.name.removeprefix(_KEY): row.value for row in rows}

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from runner.ledger.database import Ledger
-    from runner.ledger.people.replies import Owner
     from runner.reconcile.launches import ReconcileContext
     from runner.service.model import ResultRecord
 
@@ -44,9 +43,9 @@ class Owners:
     def __init__(self, ledger: Ledger, target: str) -> None:
         self._ledger = ledger
         self._target = target
-        self._known: dict[str, Owner | None] = {}
+        self._known: dict[str, Any] = {}
 
-    def find(self, guids: Iterable[str]) -> dict[str, Owner]:
+    def find(self, guids: Iterable[str]) -> dict[str, Any]:
         """Return those of some launches that are on record, by guid as given."""
         wanted = {guid: normalize_guid(guid) for guid in set(guids)}
         if len(self._known) > _KNOWN:

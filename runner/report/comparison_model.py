@@ -195,8 +195,8 @@ class SeriesReport(Part, frozen=True):
 
     Attributes:
         name: the series' name in the campaign files.
-        waves: of the campaigns that the command was given, those that were sent, the earliest first; a report
-            of one file has no other waves.
+        waves: those that were sent, the earliest first: of the campaigns that the command was given, and of
+            the project's others, as the ledger has them.
         changes: of this campaign against the wave before it; none for the first.
         tests: over all waves; none of fewer than three, as two have their change.
     """

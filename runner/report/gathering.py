@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -33,7 +32,7 @@ from runner.text.template import TextCompiler
 from runner.timing.zone import load_zone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from fractions import Fraction
 
     from runner.ledger.report_model import OptOutReply
@@ -182,32 +181,17 @@ def gather_facts(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Refusals:
-    """The results of a campaign that opt out, and so are no answers.
+def read_refusals(connection: LedgerConnection, campaign_id: int) -> dict[tuple[int, str], bool]:
+    """Return a campaign's results that opt out, and so are no answers.
 
-    Attributes:
-        results: by the ledger's number of the launch and `result_guid`, whether it is an opt-out on record.
-        refusing: the people who opted out by reply and answered nothing, by message id.
+    The keys are the ledger's number of the launch and `result_guid`; the values, whether it is an opt-out on
+    record: its author may have been let in again.
     """
-
-    results: Mapping[tuple[int, str], bool]
-    refusing: Counter[str]
-
-
-def read_refusals(connection: LedgerConnection, campaign_id: int, message_ids: Mapping[str, str]) -> Refusals:
-    """Return a campaign's results that opt out; `message_ids` maps former ids of messages to present ones."""
-    refused: dict[tuple[int, str], bool] = {}
-    refusing: set[tuple[str, str]] = set()
-    answering: set[tuple[str, str]] = set()
-    for reply in iterate_opt_out_replies(connection, campaign_id):
-        person = message_ids.get(reply.message, reply.message), reply.participant
-        if _opts_out(reply):
-            refused[reply.launch_id, reply.result_guid] = reply.state == "confirmed"
-            refusing.add(person)
-        else:
-            answering.add(person)
-    return Refusals(refused, Counter(message for message, _ in refusing - answering))
+    return {
+        (reply.launch_id, reply.result_guid): reply.state == "confirmed"
+        for reply in iterate_opt_out_replies(connection, campaign_id)
+        if _opts_out(reply)
+    }
 
 
 def _opts_out(reply: OptOutReply) -> bool:

@@ -275,13 +275,10 @@ def _read_state_key(name: str, settings: Mapping[str, Any], environment: Mapping
     return read_state_key(environment, variable or STATE_KEY)
 
 
-def find_key_variable(name: str, targets: Mapping[str, Any]) -> tuple[str | None, bool]:
-    """Return a target's variable of the fingerprint key (None if unknown), and True if it is required."""
-    settings = targets.get("targets", {}).get(name)
-    if settings is None:
-        return None, False
-    own = settings.get("state_key_env")
-    return own or STATE_KEY, own is not None
+def find_key_variable(name: str, targets: Mapping[str, Any]) -> str:
+    """Return the environment variable of the key of a target's fingerprints."""
+    variable: str = targets.get("targets", {}).get(name, {}).get("state_key_env", STATE_KEY)
+    return variable
 
 
 def list_variables(name: str, targets: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -22,6 +22,7 @@ from runner.campaign.variants import Draw
 from runner.errors import CampaignError
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.people.opt_outs import read_suppressions
+from runner.ledger.record.campaign_record import find_campaign_id
 from runner.ledger.results import contacts, sendings
 from runner.ledger.results.result_feed import find_mark, iterate_feed, read_version
 from runner.report.columns.answer_files import AnswerFiles, LowScores
@@ -90,7 +91,7 @@ class CampaignReporter:
         self._ledger, self._campaign, self._options = ledger, campaign, options
         files = self._files = options.list_files(campaign.name)
         self._target = workspace.target
-        self._campaign_id = workspace.find_campaign_id(ledger, campaign)
+        self._campaign_id = find_campaign_id(ledger, workspace.identify_safely(campaign))
         self._key = None if self._campaign_id is None else workspace.key
         self._outline = outline_campaign(campaign)
         self._columns = tuple(dict.fromkeys(find_group_column(campaign, name) for name in options.columns))
@@ -144,7 +145,7 @@ class CampaignReporter:
             read_version(connection),
             lambda since: iterate_feed(connection, campaign_id, since),
             lambda revision: find_mark(connection, revision),
-            read_refusals(connection, campaign_id, campaign.message_ids).results,
+            read_refusals(connection, campaign_id),
             contacts.read_contact_mark(connection, campaign_id),
             lambda: contacts.iterate_contacts(connection, campaign_id),
         )

@@ -285,7 +285,7 @@ def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Seq
 
     This takes one cheap request for each tag of campaigns with an empty record.
     """
-    new = [item for item in planned if item.record.is_empty() and item.plan.recipients_to_send]
+    new = [item for item in planned if item.record.known.is_empty() and item.plan.recipients_to_send]
     is_unasked = workspace.target.base_url is not None and workspace.target.credentials is None
     if not new or not workspace.may_know_launches or is_unasked:
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from runner.document import Count, Described, Document, FailedCampaign, Part, build
 from runner.errors import RunLockedError, ServiceError
 from runner.ledger.people.replies import list_opt_ins
-from runner.ledger.record.campaign_record import rewrite_lockfile
+from runner.ledger.record.campaign_record import enter_identity, rewrite_lockfile
 from runner.ledger.report_model import ListedDifference, ServicePlan, list_differences
 from runner.ledger.results.sendings import store_service_plan
 from runner.reconcile.account import AccountReading
@@ -236,7 +236,7 @@ class _Run:
     def reconcile(self, campaign: Campaign) -> ReconcileSummary:
         """Reconcile one campaign, and write its lockfile."""
         workspace, options = self.workspace, self.options
-        campaign_id = workspace.enter_campaign(self.ledger, campaign)
+        campaign_id = enter_identity(self.ledger, workspace.identify_safely(campaign))
         names = {"campaign": campaign.name, "target": workspace.target.name}
         context = ReconcileContext(
             self.ledger,

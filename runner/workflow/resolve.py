@@ -11,8 +11,10 @@ from runner.delivery.comparison import Verdict, is_same_text
 from runner.delivery.launch_list import write_moment
 from runner.document import Count, Described, Document, FailedCampaign, Part, build
 from runner.errors import RunnerError, UsageError
+from runner.ledger.model import Outcome
+from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.record.entry import adopt_in_part, dismiss_launches, list_unexplained
-from runner.ledger.record.unsettled import list_unsettled, release_launch
+from runner.ledger.record.unsettled import list_unsettled
 from runner.source.normalize import normalize_guid
 from runner.wording import count_words
 from runner.workflow.delivery.apply_session import ApplySession
@@ -326,7 +328,9 @@ class _Resolving:
             campaign_id = self.session.number(one.campaign)
             with self.session.ledger.writing() as connection:
                 if isinstance(one.launch, Verdict):
-                    release_launch(connection, one.launch.launch.id, utc_now(), _SAID)
+                    record_outcomes(
+                        connection, [Outcome(one.launch.launch.id, "not_sent", utc_now(), detail=_SAID)]
+                    )
                 else:
                     dismiss_launches(connection, campaign_id, [one.key])
         self._conclude([(one.campaign, one.people) for one in chosen], "did not send")

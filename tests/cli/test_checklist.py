@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.ledger.people.replies import ListedReply
 from runner.ledger.record.unsettled import HeldCount
-from runner.workflow.records.opt_outs import ListedReply
 from runner.workflow.review.checklist import (
     Checklist,
     FailedJob,
@@ -34,7 +34,7 @@ def see(
     replies: int = 0,
     gap: str = "",
 ) -> Sight:
-    counts = (HeldCount("pulse", "ask", 1, held),) if held else ()
+    counts = (HeldCount("pulse", "ask", held),) if held else ()
     queue = tuple(ListedReply(f"r{n}", "2026-11-20T12:00:00Z", "opt_out", 1) for n in range(replies))
     return Sight("live", job, run, outcome, counts, gap, queue, gap)
 

@@ -96,11 +96,11 @@ def read_ledger(folder: Path) -> list[str]:
 
 def read_people(folder: Path) -> list[str]:
     """Return what the ledger says of people."""
-    tables = ("deliveries", "launches", "opt_outs", "results", "target_keys")
+    tables = ("deliveries", "launches", "opt_outs", "results")
     return [
         line
         for line in read_ledger(folder)
-        if line.startswith(tuple(f'INSERT INTO "{one}"' for one in tables))
+        if line.startswith(tuple(f'INSERT INTO "{one}"' for one in tables)) or "'key of " in line
     ]
 
 

@@ -63,9 +63,9 @@ def test_what_cannot_be_copied(folder: Path, run: Run, postgres_ledger: str) -> 
     for source, said, hint in (
         ("sqlite:///none.sqlite", "there is no ledger sqlite:///none.sqlite", "check --from"),
         ("sqlite:///empty.sqlite", "there is no ledger sqlite:///empty.sqlite", "check --from"),
-        ("sqlite:///people.csv", "file is not a database", "check --from"),
-        (missing, "does not exist", "check --from"),
-        ("none.sqlite", "the ledger's URL is not one that can be used here", "check --from"),
+        ("sqlite:///people.csv", "file is not a database", "move it away"),
+        (missing, "does not exist", "check that the server runs"),
+        ("none.sqlite", "the ledger's URL is not one that can be used here", "as in sqlite:///"),
     ):
         done = run("ledger", "copy", "--from", source, cwd=folder)
         assert (done.returncode, done.stdout) == (1, "")

@@ -23,15 +23,15 @@ from runner.ledger.people.opt_outs import (
 )
 from runner.ledger.people.suppressions import compose_suppressions
 from runner.ledger.record.campaign_record import enter_record, read_record
-from runner.ledger.record.deliveries import enter_campaign, iterate_accepted, read_known, record_outcomes
+from runner.ledger.record.deliveries import iterate_accepted, read_known, record_outcomes
 from runner.ledger.results.reconciled import store_results, store_sessions
 from runner.ledger.results.result_feed import iterate_feed
 from runner.ledger.tables import launch_stats, launches, sessions
-from runner.ledger.target_key import TargetSecret, enter_key
+from runner.ledger.target_key import enter_key
 from tests.ledger.conftest import AT, KEY, dump, fill, rewrite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
     from sqlalchemy import Connection
@@ -47,22 +47,8 @@ ADA, BOB = "+14155550101", "+14155550102"
 LATER = "2026-11-21T12:00:00.000000Z"
 
 
-NO_SECRET = TargetSecret("RUNNER_STATE_KEY", None, is_certain=True)
-
-
-def forget(
-    ledger: Ledger,
-    phone: str = ADA,
-    targets: tuple[str, ...] = ("live",),
-    secrets: Mapping[str, TargetSecret] | None = None,
-) -> Forgotten:
-    return forget_person(
-        ledger,
-        phone,
-        targets=targets,
-        find_secret=lambda target: (secrets or {}).get(target, NO_SECRET),
-        at=AT,
-    )
+def forget(ledger: Ledger, phone: str = ADA, own: TargetKey = KEY, secret: str | None = None) -> Forgotten:
+    return forget_person(ledger, phone, own, lambda _: (KEY_ENV, secret), AT)
 
 
 def answer(launch_id: int, guid: str, phone: str, said: str = "Fine") -> StoredResult:
@@ -85,10 +71,10 @@ def test_a_person_is_removed_and_the_others_stay(
         )
         add_opt_outs(connection, KEY, [ADA], "import", AT)
     done = forget(ledger)
-    assert (done.targets, done.opt_outs, done.unreached) == (("live",), 1, ())
+    assert (done.keys, done.opt_outs, done.unreached) == ((KEY,), 1, ())
     (found,) = done.campaigns
     assert (found.target, found.campaign, found.deliveries, found.results) == ("live", "pulse", 2, 2)
-    assert (found.texts, found.shared_texts, found.unresolved) == (1, 1, 0)
+    assert found.unresolved == 0
     with ledger.reading() as connection:
         assert read_suppressions(connection, KEY).find(ADA) == "confirmed"
         assert [item.source for item in iterate_opt_outs(connection, "live")] == ["forgotten"]
@@ -158,8 +144,7 @@ def test_a_text_that_was_refused_and_sent_again_is_found(
     """No row names the recipient of a refused launch any more; so the texts of all such launches go."""
     deliver(make_record("a", 101), make_record("c", 102, message="nudge"), state="rejected")
     deliver(make_record("b", 101), make_record("d", 102, message="nudge"))
-    (found,) = forget(ledger).campaigns
-    assert found.texts == 1
+    forget(ledger)
     with ledger.reading() as connection:
         rows = connection.execute(select(launches.c.definition).order_by(launches.c.id)).scalars().all()
     assert [text is None for text in rows] == [True, True, True, False]
@@ -189,61 +174,33 @@ def enter_reply(connection: Connection, key: TargetKey) -> None:
     add_replies(connection, key.target, [OptOut(key.fingerprint(BOB), "g1", "reply", "confirmed", AT)])
 
 
-OWN, OTHERS = (
-    TargetSecret(KEY_ENV, "B", is_certain=True, is_required=True),
-    TargetSecret("RUNNER_STATE_KEY", "A", is_certain=False),
-)
-UNSET = TargetSecret(KEY_ENV, None, is_certain=True, is_required=True)
-
-
 @pytest.mark.parametrize(
-    ("secret", "recorded", "words"),
-    [
-        (OWN, "B", None),
-        (OWN, "", None),
-        (TargetSecret("RUNNER_STATE_KEY", "B", is_certain=False), "B", None),
-        (OTHERS, None, None),
-        (UNSET, "B", "set KEY_B to the key of its records"),
-        (UNSET, "", "set KEY_B to the key of its records"),
-        (OTHERS, "B", "set RUNNER_STATE_KEY to the key of its records"),
-    ],
+    ("secret", "recorded", "is_reached"),
+    [("B", "B", True), ("A", None, True), (None, "B", False), ("A", "B", False)],
 )
 def test_each_target_has_its_own_key(
-    ledger: Ledger, secret: TargetSecret, recorded: str | None, words: str | None
+    ledger: Ledger, secret: str | None, recorded: str | None, *, is_reached: bool
 ) -> None:
-    """A target gets no key of another's secret, and one whose key is not at hand is named, and stays as it is.
-
-    `recorded` is the secret of what the ledger has for the target; empty if nothing was sent or said yet.
-    """
-    own = TargetKey.of("two", recorded or None)
+    """A target whose key is not at hand is named, and stays as it is; `recorded` is the secret of its records."""
+    own, key = TargetKey.of("one", "A"), TargetKey.of("two", recorded)
     with ledger.writing() as connection:
-        enter_campaign(connection, "two", "pulse")
-        if recorded != "":
-            enter_reply(connection, own)
-    done = forget(
-        ledger, targets=("one",), secrets={"one": TargetSecret("KEY_A", "A", is_certain=True), "two": secret}
-    )
+        enter_reply(connection, key)
+    done = forget(ledger, own=own, secret=secret)
     told = [sentence for sentence in done.list_unreached() if sentence.startswith("the target ")]
     with ledger.reading() as connection:
-        assert find_suppressed(connection, TargetKey.of("one", "A"), [ADA]) == {ADA}
-        key = own if recorded else TargetKey.of("two", "B" if secret is OWN else None)
-        assert find_suppressed(connection, key, [ADA]) == (set() if words else {ADA})
-    if words is None:
-        assert (done.targets, told) == (("one", "two"), [])
-        return
-    assert done.targets == ("one",)
-    assert told == [
-        f"the target two, where nothing was changed: {words}, and forget them again with --target two"
-    ]
+        assert find_suppressed(connection, own, [ADA]) == {ADA}
+        assert find_suppressed(connection, key, [ADA]) == ({ADA} if is_reached else set())
+    assert done.keys == ((own, key) if is_reached else (own,))
+    words = "the target two, where nothing was changed: set KEY_B to the key of its records, and forget them "
+    assert told == ([] if is_reached else [f"{words}again with --target two"])
 
 
 def test_a_key_on_record_must_fit(ledger: Ledger) -> None:
     """Of the run's own target nothing is done without it."""
     with ledger.writing() as connection:
         enter_reply(connection, TargetKey.of("two", "B"))
-    wrong = TargetSecret("RUNNER_STATE_KEY", "A", is_certain=True)
     with pytest.raises(LedgerError, match="another RUNNER_STATE_KEY"):
-        forget(ledger, targets=("two",), secrets={"two": wrong})
+        forget(ledger, own=TargetKey.of("two", "A"))
     with ledger.reading() as connection:
         assert [one.evidence for one in iterate_opt_outs(connection, "two")] == ["g1"]
 

@@ -12,9 +12,9 @@ from runner.ledger.people.opt_outs import (
     add_opt_outs,
     add_replies,
     count_opt_outs,
+    decide,
     decide_reply,
     dismiss_opt_outs,
-    enter_later,
     find_suppressed,
     iterate_opt_outs,
     read_suppressions,
@@ -125,7 +125,7 @@ def test_whoever_opts_out_elsewhere_after_they_were_let_in_here_has_opted_out(
         with here.writing() as connection:
             add_opt_outs(connection, KEY, [ADA], source, AT)
             dismiss_opt_outs(connection, "live", KEY.fingerprint(ADA), let_in)
-            enter_later(connection, "live", export(ledger))
+            decide(connection, "live", export(ledger))
         assert find(here, ADA) == [found]
 
 
@@ -141,11 +141,11 @@ def test_an_opt_out_that_is_said_again_is_newer(ledger: Ledger, new_url: Callabl
                 add_opt_outs(connection, KEY, [ADA], "person", AT)
         with here.writing() as connection:
             dismiss_opt_outs(connection, "live", KEY.fingerprint(ADA), LATER)
-            enter_later(connection, "live", export(ledger))
+            decide(connection, "live", export(ledger))
         with ledger.writing() as connection:
             assert add_opt_outs(connection, KEY, [ADA], "person", LATEST) == 0
         with between.writing() as connection:
-            enter_later(connection, "live", export(ledger))
+            decide(connection, "live", export(ledger))
         with here.writing() as connection:
-            enter_later(connection, "live", export(between))
+            decide(connection, "live", export(between))
         assert find(here, ADA) == ["confirmed"]

@@ -17,14 +17,13 @@ from runner.ledger.database import Ledger
 from runner.ledger.files.lockfile import parse_lockfile
 from runner.ledger.files.suppressions import HoldLine, OptOut, PauseLine, settle
 from runner.ledger.fingerprint import TargetKey, launch_key
-from runner.ledger.model import LaunchRecord
+from runner.ledger.model import LaunchRecord, Outcome
 from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.people.suppressions import iterate_entries
-from runner.ledger.record.campaign_record import Identity, enter_record, read_record
-from runner.ledger.record.deliveries import find_campaign, read_guids, read_known
+from runner.ledger.record.campaign_record import Identity, enter_record, list_former_names, read_record
+from runner.ledger.record.deliveries import find_record, read_guids, read_known, record_outcomes
 from runner.ledger.record.entry import dismiss_launches, list_unexplained, read_dismissed
-from runner.ledger.record.renaming import list_former_names
-from runner.ledger.record.unsettled import adopt_launch, list_unsettled
+from runner.ledger.record.unsettled import list_unsettled
 from runner.ledger.report_model import RunRow
 from runner.ledger.results.reconciled import read_totals
 from runner.ledger.results.runs import count_by_run, enter_runs, make_run
@@ -143,7 +142,7 @@ def test_another_key_stops(ledger: Ledger, identity: Identity, make_record: Make
     """With another key everyone would look new; a key can be set until something is on record."""
     keyed = replace(identity, key=TargetKey.of("live", STATE_KEY))
     enter_record(ledger, identity)
-    assert enter_record(ledger, keyed).is_empty()
+    assert enter_record(ledger, keyed).known.is_empty()
     fill(ledger, dump(make_record("a", 101), key=keyed.key), key=keyed.key)
     cases: list[tuple[str | None, type[LedgerError | MissingKeyError], str]] = [
         (None, MissingKeyError, "was written with a RUNNER_STATE_KEY, and none is set"),
@@ -174,7 +173,7 @@ def test_an_adopted_launch_has_the_run_that_intended_it(
         enter_runs(connection, [EARLY])
     (launch_id,) = deliver(make_record("a", 101, run=EARLY.id), state="intent")
     with ledger.writing() as connection:
-        adopt_launch(connection, launch_id, "guid-a", AT)
+        record_outcomes(connection, [Outcome(launch_id, "sent", AT, "guid-a")])
     text = rewrite(ledger, identity)
     fill(other, dump(make_record("a", 101)), text)
     for opened in (ledger, other):
@@ -301,7 +300,7 @@ class TestRenamedCampaign:
     def test_a_new_name_without_a_record_starts_afresh(self, ledger: Ledger, renamed: Identity) -> None:
         """Naming old names that nothing was sent under changes nothing."""
         assert read_record(ledger, renamed).campaign_id is None
-        assert enter_record(ledger, renamed).is_empty()
+        assert enter_record(ledger, renamed).known.is_empty()
 
     def test_records_that_grew_apart_stop(
         self, ledger: Ledger, renamed: Identity, make_record: MakeRecord, deliver: Deliver
@@ -477,7 +476,7 @@ BOOKS = st.lists(OPT_OUTS | PAUSES | HOLDS, max_size=4).map(lambda lines: write_
 
 def describe(connection: Connection) -> tuple[Any, ...]:
     """Return all that a ledger says of the campaign, after what a command does first."""
-    row = find_campaign(connection, "live", "heartbeat") or find_campaign(connection, "live", "pulse")
+    row = find_record(connection, "live", ["heartbeat", "pulse"], takes_heirs=True)
     entries = list(iterate_entries(connection, "live"))
     assert settle(entries) == sorted(entries, key=lambda one: one.identity)
     if row is None:

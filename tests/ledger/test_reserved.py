@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from runner.ledger.database import note_absorbed
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.model import Reservation, ReservedLaunch
+from runner.ledger.model import Outcome, Reservation, ReservedLaunch
 from runner.ledger.record.campaign_record import enter_record, read_record
-from runner.ledger.record.deliveries import enter_campaign
+from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import UnexplainedLaunch, hold_people, list_open
-from runner.ledger.record.unsettled import HeldCount, count_held, list_unsettled, release_launch
+from runner.ledger.record.unsettled import HeldCount, count_held, list_unsettled
 from tests.ledger.conftest import AT, KEY
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def test_a_later_reservation_takes_over_what_is_open_here(
         (unsettled,) = list_unsettled(connection, 1)
     assert (unsettled.key, unsettled.recipients) == (anew.key, frozenset(anew.recipients))
     with ledger.writing() as connection:
-        release_launch(connection, unsettled.id, AT, "not listed")
+        record_outcomes(connection, [Outcome(unsettled.id, "not_sent", AT, detail="not listed")])
     assert enter_record(ledger, identity, told).known.is_empty()
 
 
@@ -114,9 +114,9 @@ def test_held_people_are_counted_by_campaign_message_and_kind(
             hold_people(connection, campaign_id, UnexplainedLaunch(guid, "pulse-2026", AT, {}, held))
     with ledger.reading() as connection:
         assert count_held(connection, "live") == [
-            HeldCount("pulse", "ask", 2, 3),
-            HeldCount("pulse", "ask", 2, 2, is_explained=False),
-            HeldCount("pulse", "more", 1, 1),
-            HeldCount("pulse", "more", 2, 2, is_explained=False),
+            HeldCount("pulse", "ask", 3),
+            HeldCount("pulse", "ask", 2, is_explained=False),
+            HeldCount("pulse", "more", 1),
+            HeldCount("pulse", "more", 2, is_explained=False),
         ]
         assert count_held(connection, "sandbox") == []

@@ -8,7 +8,7 @@ import pytest
 
 from runner.ledger.model import StoredResult
 from runner.ledger.people.forgotten import forget_person
-from runner.ledger.record.renaming import rename_messages
+from runner.ledger.record.campaign_record import rename_messages
 from runner.ledger.report_model import FeedRow
 from runner.ledger.results.reconciled import store_results, store_starts
 from runner.ledger.results.result_feed import (
@@ -16,7 +16,6 @@ from runner.ledger.results.result_feed import (
     iterate_feed,
     read_version,
 )
-from runner.ledger.target_key import TargetSecret
 from tests.ledger.conftest import AT, KEY
 
 if TYPE_CHECKING:
@@ -130,12 +129,6 @@ def test_who_is_forgotten_renews_the_edition(ledger: Ledger, launch_id: int) -> 
     store(ledger, make_result(launch_id, "a", participant=KEY.fingerprint("+14155550101")))
     before = version_of(ledger)
     for phone, is_renewed in (("+14155550102", False), ("+14155550101", True)):
-        forget_person(
-            ledger,
-            phone,
-            targets=("live",),
-            find_secret=lambda _: TargetSecret("RUNNER_STATE_KEY", None, is_certain=True),
-            at=AT,
-        )
+        forget_person(ledger, phone, KEY, lambda _: ("RUNNER_STATE_KEY", None), AT)
         assert (version_of(ledger).edition != before.edition) == is_renewed
     assert feed_of(ledger) == []

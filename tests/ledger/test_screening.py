@@ -11,8 +11,7 @@ from runner.ledger.people.opt_outs import (
     decide_reply,
 )
 from runner.ledger.people.replies import (
-    ReplyText,
-    WaitingReply,
+    ListedReply,
     list_waiting,
     read_reply_texts,
 )
@@ -65,12 +64,12 @@ def test_doubtful_replies_wait_unless_their_author_is_on_record(ledger: Ledger) 
     with ledger.writing() as connection:
         enter_key(connection, KEY)
         assert list_waiting(connection, "live") == [
-            WaitingReply("g1", AT, KEY.fingerprint(BOB)),
-            WaitingReply("g2", LATER, KEY.fingerprint(ADA)),
+            ListedReply("g1", AT, "opt_out", 1),
+            ListedReply("g2", LATER, "opt_out", 1),
         ]
         assert list_waiting(connection, "test") == []
         decide_reply(connection, "live", "g4", "dismissed", LATER)
-        assert [one.result_guid for one in list_waiting(connection, "live")] == ["g1", "g3", "g2"]
+        assert [one.reply for one in list_waiting(connection, "live")] == ["g1", "g3", "g2"]
 
 
 def test_what_a_doubtful_reply_says(ledger: Ledger, deliver: Deliver, make_record: MakeRecord) -> None:
@@ -81,6 +80,6 @@ def test_what_a_doubtful_reply_says(ledger: Ledger, deliver: Deliver, make_recor
     enter_replies(ledger, (ADA, "g1", "doubtful", AT), (EVE, "g9", "doubtful", AT))
     with ledger.reading() as connection:
         assert read_reply_texts(connection, "live") == {
-            "g1": ReplyText("pulse", "ask", "Why?", "stop texting me")
+            "g1": {"campaign": "pulse", "message": "ask", "question": "Why?", "text": "stop texting me"}
         }
         assert read_reply_texts(connection, "test") == {}

@@ -30,11 +30,11 @@ from runner.workflow.records.phones import PHONE_FORMS, PhoneReading, read_phone
 from runner.workflow.who import find_person
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from runner.view.blocks import Block
     from runner.workflow.records.forgetting import ForgottenPerson
-    from runner.workflow.records.opt_outs import ListedReply, OptOutsDocument
+    from runner.workflow.records.opt_outs import OptOutsDocument
     from runner.workflow.scope import Scope
 
 
@@ -232,9 +232,9 @@ def _show_list(view: OptOutsDocument, *, with_texts: bool, shows_all: bool) -> I
     if len(listed) < len(people):
         yield Sentence(f"{len(people) - len(listed):,} earlier ones: `runner optouts list -v`.")
     for asks, (title, remedy) in _ASKED.items():
-        replies = [one for one in view.replies or () if one.asks == asks]
-        if replies:
-            yield Section(title, [_tabulate(replies, with_texts=with_texts), Sentence(remedy)])
+        table = _tabulate(view, asks, with_texts=with_texts)
+        if table.rows:
+            yield Section(title, [table, Sentence(remedy)])
 
 
 _ASKED = {
@@ -249,7 +249,8 @@ _ASKED = {
 }
 
 
-def _tabulate(replies: Sequence[ListedReply], *, with_texts: bool) -> TableBlock:
+def _tabulate(view: OptOutsDocument, asks: str, *, with_texts: bool) -> TableBlock:
+    replies = [one for one in view.replies or () if one.asks == asks]
     if with_texts:
         texts = [
             (one.reply, f"{one.campaign or ''}/{one.message or ''}", one.question or "", one.text or "")
@@ -313,11 +314,8 @@ def _describe_forgotten(done: ForgottenPerson) -> Iterator[Block]:
         removed = (
             count_words(one.deliveries, "delivery", "deliveries"),
             count_words(one.results, "answer"),
-            count_words(one.texts, "text"),
         )
-        kept = f"; {count_words(one.shared_texts, 'text')} that others got, too, kept"
-        said = f"{', '.join(removed)} removed{kept if one.shared_texts else ''}"
-        yield Sentence(f"{one.campaign} on {one.target}: {said}.")
+        yield Sentence(f"{one.campaign} on {one.target}: {' and '.join(removed)} removed.")
     yield from (Sentence(f"{file}: rewritten; commit it.") for file in done.lockfiles)
     yield Sentence(f"{done.phone} is never texted again on {', '.join(done.targets)}.")
     yield Sentence("Out of reach:")

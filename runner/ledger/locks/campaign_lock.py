@@ -65,30 +65,17 @@ def find_run_url(environment: Mapping[str, str]) -> str | None:
 
 
 @dataclass
-class RunLock:
-    """A lock that excludes other runs; this one is of a run that cannot have rivals.
+class CampaignLock:
+    """The lock of one campaign: a process lock and a term under each of its names.
 
-    `require_other`, which is cheap and thread-safe, raises if something else is lost that must be held, too.
+    Without names it is of a run that cannot have rivals. `require_other`, which is cheap and thread-safe,
+    raises if something else is lost that must be held, too.
     """
 
+    target: str = ""
+    process_locks: Mapping[str, _FileLock | _ServerLock] = field(default_factory=dict)
+    terms: Mapping[str, int] = field(default_factory=dict)
     require_other: Callable[[], None] = field(default=lambda: None, kw_only=True)
-
-    def require_held(self, connection: Connection) -> None:  # noqa: ARG002  subclasses use it
-        """Raise unless this run is the only one, as long as the transaction of `connection` lasts."""
-        self.require_other()
-
-    def require_seen(self) -> None:
-        """Raise unless this run was the only one a moment ago; cheap, from any thread."""
-        self.require_other()
-
-
-@dataclass
-class CampaignLock(RunLock):
-    """The lock of one campaign: a process lock and a term under each of its names."""
-
-    target: str
-    process_locks: Mapping[str, _FileLock | _ServerLock]
-    terms: Mapping[str, int]
     _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
     _seen_at: float = field(default=float("-inf"), init=False)
 

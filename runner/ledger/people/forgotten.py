@@ -16,7 +16,7 @@ from runner.ledger.bulk import iterate_rows
 from runner.ledger.database import insert_into, insert_or_update
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.people.opt_outs import add_opt_outs, find_next_moment, read_forgotten
-from runner.ledger.record.renaming import renew_launch_keys
+from runner.ledger.record.deliveries import renew_launch_keys
 from runner.ledger.record.unsettled import OPEN
 from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.tables import (
@@ -29,13 +29,12 @@ from runner.ledger.tables import (
     results,
     sessions,
 )
-from runner.ledger.target_key import enter_key, find_key, list_keyed_targets
+from runner.ledger.target_key import enter_key, list_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
     from runner.ledger.database import Ledger
-    from runner.ledger.target_key import TargetSecret
 
 _UNREACHED = (
     (
@@ -54,22 +53,16 @@ def remove_person(
 ) -> dict[str, int]:
     """Remove a person from a campaign's record, except launches to them of unknown outcome.
 
-    Returns the numbers of `deliveries`, `results`, `texts`, `shared_texts` and `unresolved` launches.
+    Returns the numbers of `deliveries`, `results` and `unresolved` launches.
     """
     is_open = launches.c.state.in_(OPEN)
     theirs = and_(deliveries.c.campaign_id == campaign_id, deliveries.c.fingerprint == fingerprint)
-    columns = launches.c.id, launches.c.definition.is_not(None).label("has_text"), launches.c.recipients
-    query = select(*columns, is_open.label("is_open")).join(
-        deliveries, deliveries.c.launch_id == launches.c.id
-    )
+    query = select(launches.c.id, is_open).join(deliveries, deliveries.c.launch_id == launches.c.id)
     rows = connection.execute(query.where(theirs)).all()
-    settled = [row.id for row in rows if not row.is_open]
-    texts = [row.recipients <= 1 for row in rows if row.has_text and not row.is_open]
+    settled = [launch_id for launch_id, may_be_sent in rows if not may_be_sent]
     removed = delete(deliveries).where(theirs, deliveries.c.launch_id.in_(settled))
     counts = {
         "results": _forget_results(connection, campaign_id, fingerprint),
-        "texts": sum(texts),
-        "shared_texts": len(texts) - sum(texts),
         "unresolved": len(rows) - len(settled),
         "deliveries": connection.execute(removed).rowcount,
     }
@@ -139,8 +132,6 @@ class ForgottenCampaign:
         campaign: the campaign's name.
         deliveries: entries that said that they were texted.
         results: answers of theirs.
-        texts: texts that went to them only.
-        shared_texts: texts that others got word by word, and that stay.
         unresolved: launches to them of unknown outcome, which stay until they are resolved.
     """
 
@@ -148,8 +139,6 @@ class ForgottenCampaign:
     campaign: str
     deliveries: int
     results: int
-    texts: int
-    shared_texts: int
     unresolved: int
 
 
@@ -157,14 +146,15 @@ class ForgottenCampaign:
 class Forgotten:
     """The effects of forgetting a person, and the places out of reach; without their phone.
 
-    `opt_outs` counts replaced rows of replies and lists. `unreached` has unchanged targets with the missing
-    secret. `log_keeps`: the database still has the old rows in its log or unused space.
+    `keys` are those of the targets where nobody texts them again; `opt_outs` counts replaced rows of replies
+    and lists. `unreached` has unchanged targets, each with the variable of its missing secret. `log_keeps`:
+    the database still has the old rows in its log or unused space.
     """
 
-    targets: tuple[str, ...]
+    keys: tuple[TargetKey, ...]
     opt_outs: int
     campaigns: tuple[ForgottenCampaign, ...]
-    unreached: tuple[tuple[str, TargetSecret], ...]
+    unreached: tuple[tuple[str, str], ...]
     log_keeps: bool
 
     def list_unreached(self) -> list[str]:
@@ -173,9 +163,9 @@ class Forgotten:
         if self.log_keeps:
             found.append("the database has the old rows in its log and its unused space until it reuses them")
         found += [
-            f"the target {target}, where nothing was changed: set {secret.variable} to the key of its "
-            f"records, and forget them again with --target {target}"
-            for target, secret in self.unreached
+            f"the target {target}, where nothing was changed: set {variable} to the key of its records, and "
+            f"forget them again with --target {target}"
+            for target, variable in self.unreached
         ]
         found += [
             f"{one.campaign} on {one.target} has launches to them of unknown outcome ({one.unresolved}): "
@@ -187,50 +177,29 @@ class Forgotten:
 
 
 def forget_person(
-    ledger: Ledger,
-    phone: str,
-    *,
-    targets: Collection[str],
-    find_secret: Callable[[str], TargetSecret],
-    at: str,
+    ledger: Ledger, phone: str, own: TargetKey, find_secret: Callable[[str], tuple[str, str | None]], at: str
 ) -> Forgotten:
     """Remove everything in the ledger that can be tied to a phone (E.164), and suppress the person.
 
-    `targets` are suppressed even if the ledger does not know them, and their keys must be there; others whose
-    keys are missing stay unchanged.
+    `own` is the key of a target that the ledger may not know yet; `find_secret` returns the variable of
+    another target's secret, and its value. Targets whose keys are missing stay unchanged.
     """
     with ledger.writing() as connection:
         if ledger.file is not None:
             # Freed pages would keep their content (sqlite.org, PRAGMA secure_delete).
             connection.exec_driver_sql("PRAGMA secure_delete = ON")
-        known = connection.execute(select(campaigns.c.target).distinct()).scalars().all()
-        everywhere = sorted({*targets, *known, *list_keyed_targets(connection)})
-        secrets = {target: find_secret(target) for target in everywhere}
-        keys = _find_keys(connection, targets, secrets)
+        enter_key(connection, own)
+        keys, unreached = {own.target: own}, []
+        for target, name in list_keys(connection).items():
+            if target != own.target:
+                variable, secret = find_secret(target)
+                both = TargetKey.of(target, secret), TargetKey.of(target, None)
+                keys |= {key.target: key for key in both if key.name == name}
+                unreached += [] if target in keys else [(target, variable)]
         replaced = sum(_suppress(connection, key, phone, at) for key in keys.values())
-        found = _forget_deliveries(connection, phone, keys)
-    return Forgotten(
-        tuple(keys),
-        replaced,
-        found,
-        tuple((target, secret) for target, secret in secrets.items() if target not in keys),
-        log_keeps=not _empty_log(ledger),
-    )
-
-
-def _find_keys(
-    connection: Connection, targets: Collection[str], secrets: Mapping[str, TargetSecret]
-) -> dict[str, TargetKey]:
-    """Return the keys that are set, recorded; those of `targets` must be."""
-    found = {}
-    for target, secret in secrets.items():
-        key = (
-            TargetKey.of(target, secret.value) if target in targets else find_key(connection, target, secret)
-        )
-        if key is not None:
-            enter_key(connection, key)
-            found[target] = key
-    return found
+        campaigns = _forget_deliveries(connection, phone, keys)
+    log_keeps = not _empty_log(ledger)
+    return Forgotten(tuple(keys.values()), replaced, campaigns, tuple(unreached), log_keeps=log_keeps)
 
 
 def _empty_log(ledger: Ledger) -> bool:

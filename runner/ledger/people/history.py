@@ -29,7 +29,16 @@ from runner.ledger.fingerprint import KnownPeople, OpenSession
 from runner.ledger.model import ENDED
 from runner.ledger.record.unsettled import OPEN, REACHED, UNEXPLAINED
 from runner.ledger.results.differences import DIFFERS, KNOWN_AT, read_differences
-from runner.ledger.tables import campaigns, deliveries, launch_stats, launches, of_target, results, sessions
+from runner.ledger.tables import (
+    campaigns,
+    deliveries,
+    launch_stats,
+    launches,
+    of_target,
+    results,
+    select_held,
+    sessions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -54,8 +63,7 @@ def read_recent(
     """
     # Compared as text, to the second: fractions and zones are written in different ways.
     is_recent = and_(launches.c.state.in_(REACHED), launches.c.intent_at >= since[:_SECONDS])
-    query = select(deliveries.c.fingerprint, literal("")).where(is_recent)
-    query = query.join(launches, launches.c.id == deliveries.c.launch_id)
+    query = select_held(deliveries.c.fingerprint, literal("")).where(is_recent)
     own = connection.execute(select(campaigns.c.id).where(campaigns.c.target == key.target)).scalars().all()
     rows = _read_people(connection, query, own, key, phones)
     return KnownPeople.gather(key, map(tuple, rows))
@@ -70,18 +78,18 @@ def _read_people(
 ) -> Iterable[Any]:
     """Return rows of the deliveries of campaigns (`own`) to some people, or to all for None, by fingerprint.
 
-    The query selects from deliveries and their launches, the fingerprint first.
+    The query is of `select_held`, the fingerprint first.
     """
-    person, theirs = deliveries.c.fingerprint, query.where(deliveries.c.released.is_(False))
+    person = deliveries.c.fingerprint
     if phones is None:
-        everybody = theirs.where(deliveries.c.campaign_id.in_(own)).order_by(person)
+        everybody = query.where(deliveries.c.campaign_id.in_(own)).order_by(person)
         return connection.execute(everybody.execution_options(yield_per=1000))
     found = list[Any]()
     for campaign_id in own:
         # By the whole primary key: few of possibly many deliveries are wanted.
         messages = list(iterate_messages(connection, campaign_id))
         place = and_(deliveries.c.campaign_id == campaign_id, deliveries.c.message.in_(messages))
-        found += iterate_rows(connection, theirs.where(place), person, list(map(key.fingerprint, phones)))
+        found += iterate_rows(connection, query.where(place), person, list(map(key.fingerprint, phones)))
     return sorted(found)
 
 
@@ -112,9 +120,7 @@ def read_open_sessions(
     # A launch that was not read since it was sent has no counts.
     state = case((launch_stats.c.reconciled_at.is_(None), "unread"), else_="read")
     query = (
-        select(deliveries.c.fingerprint, campaigns.c.name, state)
-        .select_from(deliveries)
-        .join(launches, launches.c.id == deliveries.c.launch_id)
+        select_held(deliveries.c.fingerprint, campaigns.c.name, state)
         .join(campaigns, campaigns.c.id == deliveries.c.campaign_id)
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
         .outerjoin(sessions, _IS_SESSION)
@@ -154,14 +160,11 @@ def read_texts(connection: Connection, target: str, fingerprints: Collection[str
     at = func.coalesce(launches.c.outcome_at, launches.c.intent_at).label("at")
     is_certain = launches.c.state.not_in((*OPEN, UNEXPLAINED)).label("is_certain")
     columns = (launches.c[name] for name in ("message", "arm", "project_launch_guid", "definition"))
-    query = select(
-        campaigns.c.name.label("campaign"), *columns, at, is_certain, sessions.c.status.label("session")
-    )
-    joined = query.select_from(deliveries).join(launches, launches.c.id == deliveries.c.launch_id)
+    labels = campaigns.c.name.label("campaign"), sessions.c.status.label("session")
     texts = (
-        of_target(joined, target)
+        of_target(select_held(*columns, at, is_certain, *labels), target)
         .outerjoin(sessions, _IS_SESSION)
-        .where(deliveries.c.fingerprint.in_(fingerprints), deliveries.c.released.is_(False))
+        .where(deliveries.c.fingerprint.in_(fingerprints))
         .order_by(at, campaigns.c.name, launches.c.message)
     )
     return connection.execute(texts).all()
@@ -222,11 +225,10 @@ def read_earlier(
     names = [name for name, current in message_ids.items() if current in wanted]
     reached: dict[int, EarlierLaunch] = {}
     columns = deliveries.c.message, deliveries.c.fingerprint, launches.c.id, launches.c.outcome_at
-    sent = select(*columns, KNOWN_AT, DIFFERS).join(launches, launches.c.id == deliveries.c.launch_id)
+    sent = select_held(*columns, KNOWN_AT, DIFFERS)
     sent = sent.outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id).where(
         deliveries.c.campaign_id == campaign_id,
         deliveries.c.message.in_(names),
-        deliveries.c.released.is_(False),
         launches.c.state == "sent",
         launches.c.outcome_at.is_not(None),
     )

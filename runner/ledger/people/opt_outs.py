@@ -83,8 +83,7 @@ _ADD_REPLIES = _entering(
         _weigh(opt_outs.c.state) == literal_column("1"), _weigh(new.excluded.state) == literal_column("2")
     )
 )
-_DECIDE = _entering(lambda new: or_(new.excluded.state != opt_outs.c.state, new.excluded.at > opt_outs.c.at))
-_ENTER_LATER = _entering(
+_DECIDE = _entering(
     lambda new: or_(
         new.excluded.at > opt_outs.c.at,
         and_(new.excluded.at == opt_outs.c.at, _weigh(new.excluded.state) > _weigh(opt_outs.c.state)),
@@ -105,6 +104,7 @@ def add_opt_outs(
     Recorded people have opted out once more. `phones` (E.164) are streamed.
     """
     before = count_opt_outs(connection, key.target).get("confirmed", 0)
+    at = find_next_moment(connection, opt_outs.c.target == key.target, at)
     decide(
         connection,
         key.target,
@@ -114,15 +114,9 @@ def add_opt_outs(
 
 
 def decide(connection: Connection, target: str, decisions: Iterable[OptOut]) -> None:
-    """Enter decisions, whatever was decided before. The target's key must be on record."""
+    """Enter decisions: later ones, and more cautious ones of the same moment; the key must be on record."""
     for rows in _write_rows(target, decisions):
         _DECIDE.run(connection, rows)
-
-
-def enter_later(connection: Connection, target: str, decisions: Iterable[OptOut]) -> None:
-    """Enter decisions of another ledger: the later ones, and more cautious ones of the same moment."""
-    for rows in _write_rows(target, decisions):
-        _ENTER_LATER.run(connection, rows)
 
 
 def _write_rows(target: str, items: Iterable[OptOut]) -> Iterator[list[dict[str, Any]]]:

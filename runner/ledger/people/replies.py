@@ -9,12 +9,12 @@ import json
 from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from sqlalchemy import Connection, and_, case, exists, func, or_, select, union_all, update
+from sqlalchemy import Connection, and_, case, exists, func, literal, or_, select, union_all, update
 
-from runner.document import Part
+from runner.document import UNSET, Part, Positive, UnsetType
 from runner.ledger.bulk import divide
 from runner.ledger.database import insert_missing, read_info, write_info
 from runner.ledger.files.suppressions import OptOut
@@ -30,37 +30,35 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement
 
-    from runner.ledger.files.suppressions import State
-
 
 SCREENING = 3
 """Grows when the rules for opt-outs find more: results in the ledger are then screened again."""
 _GROUP = 500
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingReply:
+class ListedReply(Part, frozen=True):
     """A reply that waits for a person's decision.
 
-    `at` is when it was found (UTC, ISO 8601); `author`, a fingerprint on the target, or empty if it is one of
-    the `people` of a launch and nobody knows who; `asks`, the possible request.
+    Attributes:
+        reply: its result_guid, which names it to `confirm` and `dismiss`.
+        found_at: UTC, ISO 8601.
+        asks: what it may ask for: `confirm` says that it does. To confirm an `opt_in` lets its author in.
+        people: of how many people its author is one: more than 1 if nobody knows who of a launch wrote it,
+            and all of them are held.
+        campaign: with `--show-replies`, as far as the ledger has the reply.
+        message: the message that was replied to.
+        question: what was asked.
+        text: what was replied.
     """
 
-    result_guid: str
-    at: str
-    author: str
-    asks: Literal["opt_out", "opt_in"] = "opt_out"
-    people: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyText:
-    """The text of a reply (`result_response`) and its question; `message` is the id when it was sent."""
-
-    campaign: str
-    message: str
-    question: str
-    text: str
+    reply: str
+    found_at: str
+    asks: Literal["opt_out", "opt_in"]
+    people: Positive
+    campaign: str | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+    question: str | UnsetType = UNSET
+    text: str | UnsetType = UNSET
 
 
 def is_screened(connection: Connection, campaign_id: int, words: tuple[str, ...] = ()) -> bool:
@@ -89,19 +87,17 @@ def count_replied(connection: Connection, target: str) -> int:
     return connection.execute(select(func.count()).select_from(opt_outs).where(is_reported)).scalar_one()
 
 
-def list_waiting(connection: Connection, target: str) -> list[WaitingReply]:
+def list_waiting(connection: Connection, target: str) -> list[ListedReply]:
     """Return the doubtful replies, the oldest first, of people who have not opted out in another way."""
+    # All people of a launch are held for one reply, if nobody knows who of them wrote it.
     author = case((opt_outs.c.source == "launch", ""), else_=opt_outs.c.fingerprint)
     query = (
-        select(opt_outs.c.evidence, func.min(opt_outs.c.at).label("first"), author, func.count())
+        select(opt_outs.c.evidence, func.min(opt_outs.c.at).label("first"), literal("opt_out"), func.count())
         .where(*_list_doubtful(target))
         .group_by(opt_outs.c.evidence, author)
         .order_by("first", opt_outs.c.evidence)
     )
-    return [
-        WaitingReply(evidence, at, who, people=count)
-        for evidence, at, who, count in connection.execute(query)
-    ]
+    return [ListedReply(*row) for row in connection.execute(query)]
 
 
 def count_waiting(
@@ -134,18 +130,18 @@ def count_people(connection: Connection, target: str) -> int:
     return connection.execute(query).scalar_one()
 
 
-def read_reply_texts(connection: Connection, target: str) -> dict[str, ReplyText]:
-    """Return the texts of waiting replies by `result_guid`, in one pass over all results.
+def read_reply_texts(connection: Connection, target: str) -> dict[str, dict[str, str]]:
+    """Return what waiting replies say, as of `ListedReply`, by `result_guid`; in one pass over all results.
 
     Imported replies, which have no results here, are left out.
     """
-    waiting = [select(opt_outs.c.evidence).where(opt_outs.c.target == target, opt_outs.c.state == "doubtful")]
-    is_proposal = and_(opt_ins.c.target == target, opt_ins.c.state == "waiting")
-    waiting.append(select(opt_ins.c.evidence).where(is_proposal))
-    texts = campaigns.c.name, launches.c.message, results.c.question_text, results.c.result_response
-    query = select(results.c.result_guid, *texts).join(launches, launches.c.id == results.c.launch_id)
-    query = of_target(query, target).where(results.c.result_guid.in_(union_all(*waiting)))
-    return {row[0]: ReplyText(*row[1:]) for row in connection.execute(query)}
+    doubtful = select(opt_outs.c.evidence).where(opt_outs.c.target == target, opt_outs.c.state == "doubtful")
+    waiting = union_all(doubtful, select(opt_ins.c.evidence).where(opt_ins.c.target == target))
+    texts = results.c.question_text.label("question"), results.c.result_response.label("text")
+    query = select(results.c.result_guid, campaigns.c.name.label("campaign"), launches.c.message, *texts)
+    query = of_target(query.join(launches, launches.c.id == results.c.launch_id), target)
+    found = connection.execute(query.where(results.c.result_guid.in_(waiting)))
+    return {row.pop("result_guid"): row for row in map(dict, found.mappings())}
 
 
 def list_recorded_campaigns(connection: Connection) -> list[tuple[str, str]]:
@@ -177,11 +173,10 @@ class OptIn:
 
 def add_opt_ins(connection: Connection, target: str, replies: Collection[OptIn]) -> None:
     """Enter replies that ask for texts again; recorded ones stay as they are."""
-    rows = [{"target": target, "state": "waiting", **asdict(reply)} for reply in replies]
-    insert_missing(connection, opt_ins, rows)
+    insert_missing(connection, opt_ins, [{"target": target, **asdict(reply)} for reply in replies])
 
 
-def list_opt_ins(connection: Connection, target: str) -> list[WaitingReply]:
+def list_opt_ins(connection: Connection, target: str) -> list[ListedReply]:
     """Return the proposals that wait for a decision, the oldest first.
 
     Left out are people who have not opted out, or did so by a later reply, and forgotten people, who can only
@@ -201,10 +196,9 @@ def list_opt_ins(connection: Connection, target: str) -> list[WaitingReply]:
     )
     later = and_(results.c.result_guid == opt_outs.c.evidence, results.c.created > opt_ins.c.created)
     query = (
-        select(opt_ins.c.evidence, opt_ins.c.at, opt_ins.c.fingerprint)
+        select(opt_ins.c.evidence, opt_ins.c.at, literal("opt_in"), literal(1))
         .where(
             opt_ins.c.target == target,
-            opt_ins.c.state == "waiting",
             exists().where(says_so),
             ~exists().where(says_so, opt_outs.c.source == "forgotten"),
             ~exists().where(says_so, later),
@@ -212,11 +206,11 @@ def list_opt_ins(connection: Connection, target: str) -> list[WaitingReply]:
         )
         .order_by(opt_ins.c.at, opt_ins.c.evidence)
     )
-    return [WaitingReply(*row, "opt_in") for row in connection.execute(query)]
+    return [ListedReply(*row) for row in connection.execute(query)]
 
 
 def decide_opt_in(connection: Connection, target: str, result_guid: str, at: str, *, let_in: bool) -> bool:
-    """Enter a decision about a proposal, also among the opt-outs, which other machines share.
+    """Enter a decision about a proposal among the opt-outs, which other machines share.
 
     With `let_in`, all evidence of opt-outs is dismissed. `at` is UTC, ISO 8601. Returns True if the reply
     exists.
@@ -225,15 +219,15 @@ def decide_opt_in(connection: Connection, target: str, result_guid: str, at: str
     author = connection.execute(select(opt_ins.c.fingerprint).where(is_it)).scalar()
     if author is None:
         return False
-    connection.execute(
-        update(opt_ins).where(is_it).values(state="accepted" if let_in else "dismissed", at=at)
-    )
     is_theirs = and_(opt_outs.c.target == target, opt_outs.c.fingerprint == author)
-    stays_out = and_(is_theirs, opt_outs.c.state != "dismissed")
-    if let_in or connection.execute(select(exists().where(stays_out))).scalar_one():
-        at = find_next_moment(connection, is_theirs, at)
-        state: State = "dismissed" if let_in else "confirmed"
-        decide(connection, target, [OptOut(author, result_guid, "person", state, at)])
+    stays_out = select(exists().where(is_theirs, opt_outs.c.state != "dismissed"))
+    is_out = not let_in and connection.execute(stays_out).scalar_one()
+    at = find_next_moment(connection, is_theirs, at)
+    decide(
+        connection,
+        target,
+        [OptOut(author, result_guid, "person", "confirmed" if is_out else "dismissed", at)],
+    )
     if let_in:
         dismiss_opt_outs(connection, target, author, at)
     return True
@@ -309,20 +303,15 @@ def write_account_mark(connection: Connection, target: str, mark: AccountMark) -
     write_info(connection, f"account_read_{target}", text)
 
 
-class Owner(NamedTuple):
-    """A launch on record and its campaign, by the ledger's numbers."""
+def find_owners(connection: Connection, target: str, guids: Collection[str]) -> list[Any]:
+    """Return those of some launches that were sent on a target by record; case doesn't matter.
 
-    project_launch_guid: str
-    campaign_id: int
-    launch_id: int
-
-
-def find_owners(connection: Connection, target: str, guids: Collection[str]) -> list[Owner]:
-    """Return those of some launches that were sent on a target by record; case doesn't matter."""
-    columns = launches.c.project_launch_guid, launches.c.campaign_id, launches.c.id
+    Rows have `project_launch_guid`, `campaign_id` and `launch_id`.
+    """
+    columns = launches.c.project_launch_guid, launches.c.campaign_id, launches.c.id.label("launch_id")
     query = of_target(select(*columns), target).where(launches.c.state == "sent")
     return [
-        Owner(*row)
+        row
         for group in divide(list_forms(guids), _GROUP)
         for row in connection.execute(query.where(launches.c.project_launch_guid.in_(group)))
     ]

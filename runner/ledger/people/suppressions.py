@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, delete, exists, select
 from runner.ledger.database import insert_or_update, note_absorbed
 from runner.ledger.files.suppressions import BOOK, HoldLine, OptOut, PauseLine, seal_book, settle
 from runner.ledger.model import find_later_moment
-from runner.ledger.people.opt_outs import enter_later, iterate_opt_outs
+from runner.ledger.people.opt_outs import decide, iterate_opt_outs
 from runner.ledger.record.deliveries import enter_campaign, find_record
 from runner.ledger.record.entry import (
     CLAIM,
@@ -67,7 +67,7 @@ class Pause:
 def absorb_book(connection: Connection, book: Book, key: TargetKey) -> None:
     """Enter the entries of a file that the ledger lacks."""
     enter_key(connection, key)
-    enter_later(connection, key.target, book.pick(OptOut))
+    decide(connection, key.target, book.pick(OptOut))
     _remove_replaced(connection, key.target)
     known = _read_pauses(connection, key.target)
     for pause in book.pick(PauseLine):
@@ -94,7 +94,6 @@ def save_suppressions(connection: Connection, file: Path, key: TargetKey) -> boo
 
 def compose_suppressions(connection: Connection, key: TargetKey) -> str | None:
     """Return the text of a target's file of suppressions; None if that is empty."""
-    entries = list(iterate_entries(connection, key.target))
     entries = list(iterate_entries(connection, key.target))
     return "".join(seal_book(key, entries)) if entries else None
 

@@ -1,4 +1,6 @@
-"""The record of one campaign on one target: its identity, and its deliveries or their counts.
+"""The record of one campaign on one target: its names, its deliveries or their counts, and its lockfile.
+
+A declared rename moves the record to the new name or id; the old ones are kept, as old checkouts use them.
 
 Lockfiles are written from the ledger, which is filled from all record files before a command asks
 (`runner.workflow.workspace`): what is read here is the whole record.
@@ -7,18 +9,17 @@ Lockfiles are written from the ledger, which is filled from all record files bef
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import func, select
+from sqlalchemy import and_, delete, exists, func, or_, select, update
 
 from runner.errors import LockfileError
-from runner.ledger.database import exclude_others, find_absorbed, note_absorbed
+from runner.ledger.database import exclude_others, find_absorbed, insert_missing, note_absorbed
 from runner.ledger.files.lockfile import (
     LOCKFILE,
     CountedLaunches,
     LockfileContents,
-    dump_lockfile,
     lockfile_path,
     parse_lockfile,
     save_lockfile,
@@ -29,7 +30,8 @@ from runner.ledger.model import RecordedDeliveries
 from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.people.history import EarlierMessage, read_earlier
 from runner.ledger.people.opt_outs import read_forgotten
-from runner.ledger.record.deliveries import find_record, iterate_accepted, read_known
+from runner.ledger.people.suppressions import absorb_hold, iterate_holds
+from runner.ledger.record.deliveries import enter_campaign, find_record, iterate_accepted, read_known
 from runner.ledger.record.entry import (
     absorb_launches,
     absorb_reservations,
@@ -38,32 +40,30 @@ from runner.ledger.record.entry import (
     list_unknown,
     read_dismissed,
 )
-from runner.ledger.record.renaming import (
-    enter_under_names,
-    list_former_names,
-    read_message_names,
-    rename_messages,
-    require_current_ids,
-)
-from runner.ledger.record.unsettled import find_owner, reopen_rejected
+from runner.ledger.record.unsettled import drop_unexplained, find_owner, reopen_rejected
+from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.results.runs import enter_runs, read_runs
 from runner.ledger.results.sendings import note_behind
-from runner.ledger.tables import launches
+from runner.ledger.tables import (
+    audiences,
+    campaigns,
+    deliveries,
+    dismissed_launches,
+    former_names,
+    launches,
+)
 from runner.ledger.target_key import enter_key
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection, Row
 
     from runner.ledger.database import Ledger
     from runner.ledger.files.lockfile import Lockfile
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import Reservation
-
-
-_GROUP = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +120,9 @@ class Record:
             raise ValueError("this record was only read")
         return self.campaign_id
 
-    def count_texted(self) -> Mapping[str, tuple[int, int]]:
-        """Return the numbers of people who got each message, and who may have, by message id."""
-        return self.known.count_texted()
-
-    def is_empty(self) -> bool:
-        """Return whether nobody is recorded as texted."""
-        return self.known.is_empty()
-
     def is_unclear(self) -> bool:
         """Return whether there are deliveries that may or may not have been made."""
-        return any(unresolved for _, unresolved in self.count_texted().values())
+        return any(unresolved for _, unresolved in self.known.count_texted().values())
 
 
 def read_record(ledger: Ledger, identity: Identity, reserved: Collection[Reservation] = ()) -> Record:
@@ -214,6 +206,129 @@ def _enter(
     return campaign_id
 
 
+def enter_under_names(
+    connection: Connection, target: str, names: Sequence[str], row: Row[Any] | None, former: Iterable[str]
+) -> int:
+    """Enter a campaign under its current name, the first one, and return the ledger's number of it.
+
+    `row` is its row so far; `former` has other names that it had.
+    """
+    former = set(former) - {names[0]}
+    if row is None:
+        campaign_id = enter_campaign(connection, target, names[0])
+    else:
+        campaign_id = row.id
+        if row.name != names[0]:
+            former.add(row.name)
+            _take_in(connection, target, names[0], campaign_id)
+            connection.execute(update(campaigns).where(campaigns.c.id == campaign_id).values(name=names[0]))
+            # Renamed back: the name is a former one no more.
+            back = and_(_is_former(campaign_id), former_names.c.name == names[0])
+            connection.execute(delete(former_names).where(back))
+    for name in sorted({*former, *names[1:]} - {names[0]}):
+        _take_in(connection, target, name, campaign_id)
+    rows = [{"campaign_id": campaign_id, "message": "", "name": name} for name in former]
+    insert_missing(connection, former_names, rows)
+    return campaign_id
+
+
+def _take_in(connection: Connection, target: str, name: str, campaign_id: int) -> None:
+    """Move what is recorded under another name without launches: dismissed and unexplained launches."""
+    query = select(campaigns.c.id).where(campaigns.c.target == target, campaigns.c.name == name)
+    blank = connection.execute(query).scalar()
+    if blank is None or blank == campaign_id:
+        return
+    dismissed = read_dismissed(connection, blank)
+    holds = [one for one in iterate_holds(connection, target) if one.campaign == name]
+    drop_unexplained(connection, blank)
+    for table in (audiences, dismissed_launches, former_names):
+        connection.execute(delete(table).where(table.c.campaign_id == blank))
+    connection.execute(delete(campaigns).where(campaigns.c.id == blank))
+    dismiss_launches(connection, campaign_id, dismissed)
+    for hold in holds:
+        absorb_hold(connection, target, hold, campaign_id)
+
+
+def list_former_names(connection: Connection, campaign_id: int) -> list[str]:
+    """Return the former names of a campaign, in order."""
+    query = select(former_names.c.name).where(_is_former(campaign_id)).order_by(former_names.c.name)
+    return list(connection.execute(query).scalars())
+
+
+def _is_former(campaign_id: int, *, of_messages: bool = False) -> ColumnElement[bool]:
+    """Return the condition for former names of a campaign, or for former ids of its messages."""
+    is_kind = former_names.c.message != "" if of_messages else former_names.c.message == ""
+    return and_(former_names.c.campaign_id == campaign_id, is_kind)
+
+
+def require_current_ids(connection: Connection, campaign_id: int, message_ids: Mapping[str, str]) -> None:
+    """Ensure that no message of a campaign has an id that is a former one in the ledger."""
+    used = set(message_ids.values())
+    for old, new in read_message_names(connection, campaign_id).items():
+        if old in used and message_ids.get(new) != old:
+            raise LockfileError(
+                f"the ledger knows the message {old!r} as {new!r} now",
+                hint="update this checkout, it is older than the rename; or rename back: "
+                f"`renamed_from: [{new}]`; a message of its own needs an id of its own",
+            )
+
+
+def rename_messages(connection: Connection, campaign_id: int, message_ids: Mapping[str, str]) -> None:
+    """Move the records of messages to their current ids, and record the old ones."""
+    renames = {old: new for old, new in message_ids.items() if old != new}
+    if not renames:
+        return
+    is_own = launches.c.campaign_id == campaign_id
+    entered = set[str]()
+    for table in (launches, deliveries):
+        theirs = (table.c.campaign_id == campaign_id, table.c.message.in_(renames))
+        entered.update(connection.execute(select(table.c.message).where(*theirs).distinct()).scalars())
+    for old in sorted(entered):
+        _move_deliveries(connection, campaign_id, old, renames[old])
+        connection.execute(
+            update(launches).where(is_own, launches.c.message == old).values(message=renames[old])
+        )
+    if entered:
+        renew_edition(connection)
+    _remember(connection, campaign_id, renames)
+
+
+def _move_deliveries(connection: Connection, campaign_id: int, old: str, new: str) -> None:
+    """Move deliveries to another id. Of two of one person the more certain one stays."""
+    other = deliveries.alias()
+    sent = select(launches.c.id).where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+    is_twin = and_(other.c.campaign_id == campaign_id, other.c.fingerprint == deliveries.c.fingerprint)
+    is_weaker = or_(
+        deliveries.c.released.is_(True),
+        and_(other.c.launch_id.in_(sent), deliveries.c.launch_id.not_in(sent)),
+    )
+    is_outdone = exists().where(is_twin, other.c.message == old, other.c.released.is_(False), is_weaker)
+    has_twin = exists().where(is_twin, other.c.message == new)
+    is_own = deliveries.c.campaign_id == campaign_id
+    connection.execute(delete(deliveries).where(is_own, deliveries.c.message == new, is_outdone))
+    connection.execute(delete(deliveries).where(is_own, deliveries.c.message == old, has_twin))
+    connection.execute(update(deliveries).where(is_own, deliveries.c.message == old).values(message=new))
+
+
+def _remember(connection: Connection, campaign_id: int, renames: Mapping[str, str]) -> None:
+    before = read_message_names(connection, campaign_id)
+    # Messages that were renamed twice have the newest id.
+    after = {**{old: renames.get(new, new) for old, new in before.items()}, **renames}
+    after = {old: new for old, new in after.items() if old not in renames.values()}
+    if after == before:
+        return
+    connection.execute(delete(former_names).where(_is_former(campaign_id, of_messages=True)))
+    rows = [{"campaign_id": campaign_id, "message": new, "name": old} for old, new in after.items()]
+    insert_missing(connection, former_names, rows)
+
+
+def read_message_names(connection: Connection, campaign_id: int) -> dict[str, str]:
+    """Return the current ids of a campaign's renamed messages, by former ones."""
+    query = select(former_names.c.name, former_names.c.message)
+    of_messages = _is_former(campaign_id, of_messages=True)
+    return {row.name: row.message for row in connection.execute(query.where(of_messages))}
+
+
 def absorb_lockfile(connection: Connection, file: Path, lockfile: Lockfile, key: TargetKey) -> None:
     """Enter everything in a lockfile that the ledger lacks."""
     enter_key(connection, key)
@@ -290,7 +405,7 @@ def write_lockfile(ledger: Ledger, identity: Identity, *, keeps_counts: bool) ->
 
 
 def _save(connection: Connection, identity: Identity, campaign_id: int, *, keeps_empty: bool) -> bool:
-    contents = _gather_contents(connection, identity, campaign_id, keeps_empty=keeps_empty)
+    contents = gather_contents(connection, identity, campaign_id, keeps_empty=keeps_empty)
     if contents is None:
         return False
     changed, digest = save_lockfile(identity.lockfile, contents)
@@ -298,17 +413,10 @@ def _save(connection: Connection, identity: Identity, campaign_id: int, *, keeps
     return changed
 
 
-def compose_lockfile(
-    connection: Connection, identity: Identity, campaign_id: int, *, is_needed: bool
-) -> str | None:
-    """Return the current text of the lockfile; None if nothing was sent, unless `is_needed`."""
-    contents = _gather_contents(connection, identity, campaign_id, keeps_empty=is_needed)
-    return None if contents is None else "".join(dump_lockfile(contents))
-
-
-def _gather_contents(
+def gather_contents(
     connection: Connection, identity: Identity, campaign_id: int, *, keeps_empty: bool
 ) -> LockfileContents | None:
+    """Return the current contents of the lockfile; None if nothing was sent, unless it `keeps_empty`."""
     dismissed = read_dismissed(connection, campaign_id)
     further = (dismissed, list_former_names(connection, campaign_id), read_runs(connection, campaign_id))
     count, last = _count_launches(connection, campaign_id)

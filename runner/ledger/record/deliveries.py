@@ -23,9 +23,10 @@ from sqlalchemy import (
 from runner.errors import LockfileError
 from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into
-from runner.ledger.model import CampaignRow, LaunchRecord, Outcome, RecordedDeliveries
-from runner.ledger.record.unsettled import UNEXPLAINED, iterate_launches
-from runner.ledger.tables import campaigns, deliveries, former_names, label_message, launches
+from runner.ledger.fingerprint import launch_key
+from runner.ledger.model import LaunchRecord, Outcome, RecordedDeliveries
+from runner.ledger.record.unsettled import OPEN, UNEXPLAINED, iterate_launches
+from runner.ledger.tables import campaigns, deliveries, former_names, label_message, launches, select_held
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -47,7 +48,7 @@ _RECORD_OUTCOMES = BulkStatement(
             launches.c.id == bindparam("b_id"),
             # Literal: a bulk statement's parameters are those of its rows.
             or_(
-                launches.c.state == literal_column("'intent'"),
+                *[launches.c.state == literal_column(f"'{state}'") for state in OPEN],
                 bindparam("b_state", type_=String) == literal_column("'sent'"),
             ),
         )
@@ -75,61 +76,46 @@ _RELEASE = (
 )
 
 
-def find_campaign(connection: Connection, target: str, name: str) -> CampaignRow | None:
-    """Return the ledger's row of a campaign on a target, or None."""
-    # Unexplained launches were found at the service: they may be another campaign's.
-    has_launches = exists().where(
-        launches.c.campaign_id == campaigns.c.id, launches.c.state != literal_column(f"'{UNEXPLAINED}'")
-    )
-    query = select(campaigns.c.id, campaigns.c.name, has_launches).where(
-        campaigns.c.target == target, campaigns.c.name == name
-    )
-    row = connection.execute(query).first()
-    return None if row is None else CampaignRow(*row)
-
-
 def find_record(
     connection: Connection, target: str, names: Sequence[str], *, takes_heirs: bool = False
-) -> CampaignRow | None:
-    """Return the row of a campaign under one of its names, the first of which is its current one, or None.
+) -> Row[Any] | None:
+    """Return number and name of a campaign by its names, the first of which is its current one, or None.
 
     A row with launches is preferred. `takes_heirs`: one of the names may be a former one in the ledger, as in
     an older file.
     """
-    rows = [row for name in dict.fromkeys(names) if (row := find_campaign(connection, target, name))]
-    found = [row for row in rows if row.has_launches]
-    heirs = [] if found else _find_heirs(connection, target, names)
-    if heirs and not takes_heirs:
-        old, new = heirs[0]
-        raise LockfileError(
-            f"the ledger knows the campaign {old!r} as {new!r} now",
-            hint="update this checkout, it is older than the rename; or rename back: "
-            f"`renamed_from: [{new}]`",
-        )
-    found += [row for _, name in heirs if (row := find_campaign(connection, target, name))]
-    if len({row.id for row in found}) > 1:
-        made = ", ".join(sorted(row.name for row in found))
+    # Unexplained launches were found at the service: they may be another campaign's.
+    has_launches = exists().where(
+        launches.c.campaign_id == campaigns.c.id, launches.c.state != literal_column(f"'{UNEXPLAINED}'")
+    )
+    is_former = and_(former_names.c.message == "", former_names.c.name.in_(names))
+    heirs = select(former_names.c.campaign_id).where(is_former)
+    former = select(func.min(former_names.c.name)).where(
+        former_names.c.campaign_id == campaigns.c.id, is_former
+    )
+    columns = campaigns.c.id, campaigns.c.name, has_launches.label("has_launches"), former.scalar_subquery()
+    query = select(*columns).where(
+        campaigns.c.target == target, or_(campaigns.c.name.in_(names), campaigns.c.id.in_(heirs))
+    )
+    rows = connection.execute(query.order_by(campaigns.c.name)).all()
+    found = [row for row in rows if row.name in names and row.has_launches]
+    if not found:
+        found = [row for row in rows if row.name not in names]
+        if found and not takes_heirs:
+            new, old = found[0].name, found[0][-1]
+            raise LockfileError(
+                f"the ledger knows the campaign {old!r} as {new!r} now",
+                hint="update this checkout, it is older than the rename; or rename back: "
+                f"`renamed_from: [{new}]`",
+            )
+    if len(found) > 1:
+        made = ", ".join(row.name for row in found)
         raise LockfileError(
             f"the campaign {names[0]!r} has several records, made under the names {made}",
             hint="one record cannot take in another: nothing is sent as long as it is unclear who was "
             "texted; keep them as campaigns of their own, each with its name",
         )
     return next(iter([*found, *(row for row in rows if row.name == names[0])]), None)
-
-
-def _find_heirs(connection: Connection, target: str, names: Collection[str]) -> list[tuple[str, str]]:
-    """Return former names in the ledger among some names, each with the campaign's current one."""
-    query = (
-        select(former_names.c.name, campaigns.c.name)
-        .join(campaigns, campaigns.c.id == former_names.c.campaign_id)
-        .where(
-            campaigns.c.target == target,
-            former_names.c.message == "",
-            former_names.c.name.in_(names),
-            campaigns.c.name.not_in(names),
-        )
-    )
-    return [(row[0], row[1]) for row in connection.execute(query.order_by(campaigns.c.name))]
 
 
 def enter_campaign(connection: Connection, target: str, name: str) -> int:
@@ -151,12 +137,8 @@ def read_known(
     """
     current = message_ids or {}
     known = RecordedDeliveries({}, {})
-    query = (
-        select(deliveries.c.message, deliveries.c.fingerprint, launches.c.state)
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .where(deliveries.c.campaign_id == campaign_id, deliveries.c.released.is_(False))
-    )
-    for name, fingerprint, state in connection.execute(query):
+    query = select_held(deliveries.c.message, deliveries.c.fingerprint, launches.c.state)
+    for name, fingerprint, state in connection.execute(query.where(deliveries.c.campaign_id == campaign_id)):
         message = current.get(name, name)
         reached = known.sent if state == "sent" else known.unresolved
         reached.setdefault(message, set()).add(fingerprint)
@@ -250,6 +232,24 @@ def describe_entry(row: Row[Any], recipients: tuple[str, ...]) -> dict[str, Any]
     return {"key": row.launch_key, "recipients": recipients, **{name: getattr(row, name) for name in names}}
 
 
+def renew_launch_keys(
+    connection: Connection, campaign: str, *conditions: ColumnElement[bool]
+) -> list[tuple[int, int]]:
+    """Renew the keys of launches that match conditions from the people that they hold now.
+
+    Returns the launches' numbers, each with that of its people.
+    """
+    held = list(iterate_held(connection, *conditions))
+    if held:
+        statement = update(launches).where(launches.c.id == bindparam("b_id"))
+        renewed = [
+            {"b_id": row.id, "b_key": launch_key(campaign, row.message, row.payload_digest, people)}
+            for row, people in held
+        ]
+        connection.execute(statement.values(launch_key=bindparam("b_key")), renewed)
+    return [(row.id, len(people)) for row, people in held]
+
+
 def count_states(
     connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
 ) -> dict[tuple[str, str], int]:
@@ -264,21 +264,19 @@ def count_states(
     return {(message, state): int(count) for message, state, count in connection.execute(query) if count}
 
 
-def read_sent_digests(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str], people: Collection[str]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield what some people, by fingerprint, got: message, fingerprint and the payload's digest."""
-    query = (
-        select(deliveries.c.message, deliveries.c.fingerprint, launches.c.payload_digest)
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .where(
-            launches.c.campaign_id == campaign_id,
-            launches.c.state == "sent",
-            deliveries.c.released.is_(False),
-        )
-    )
-    for row in iterate_rows(connection, query, deliveries.c.fingerprint, people):
-        yield message_ids.get(row.message, row.message), row.fingerprint, row.payload_digest
+def read_digests(
+    connection: Connection, campaign_id: int, people: Collection[str]
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield what some people, by fingerprint, got or may have got.
+
+    That is the message, fingerprint, payload's digest, and state of the launch.
+    """
+    messages = select(launches.c.message).distinct().where(launches.c.campaign_id == campaign_id)
+    columns = deliveries.c.message, deliveries.c.fingerprint, launches.c.payload_digest, launches.c.state
+    # By the whole primary key.
+    is_theirs = and_(deliveries.c.campaign_id == campaign_id, deliveries.c.message.in_(messages))
+    query = select_held(*columns).where(is_theirs)
+    yield from map(tuple, iterate_rows(connection, query, deliveries.c.fingerprint, people))
 
 
 def read_definitions(connection: Connection, launch_ids: Collection[int]) -> dict[int, dict[str, Any]]:

@@ -31,19 +31,19 @@ from runner.errors import RunLockedError, RunnerError
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import find_absorbed, insert_into, insert_missing, note_absorbed
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.model import LaunchEntry, ReservedLaunch
+from runner.ledger.model import LaunchEntry, Outcome, ReservedLaunch
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.record.deliveries import (
     LOCKFILE_COLUMNS,
     describe_entry,
     describe_sessions,
     read_guids,
+    record_outcomes,
 )
 from runner.ledger.record.unsettled import (
     ADOPTED,
     OPEN,
     UNEXPLAINED,
-    adopt_launch,
     drop_unexplained,
     find_owner,
     iterate_launches,
@@ -212,7 +212,7 @@ def adopt_in_part(
     everybody = sorted(launch.recipients | reached)
     if owner is None:
         key = launch_key(campaign, launch.message, digest, everybody)
-        adopt_launch(connection, launch.id, guid, at)
+        record_outcomes(connection, [Outcome(launch.id, "sent", at, guid, ADOPTED)])
         changed = {"launch_key": key, "recipients": len(everybody)}
     elif owner.message == launch.message:
         changed = {"state": "not_sent", "detail": BARE}

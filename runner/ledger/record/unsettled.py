@@ -12,7 +12,7 @@ from sqlalchemy import and_, delete, exists, func, literal_column, or_, select, 
 
 from runner.ledger.bulk import divide
 from runner.ledger.model import Unsettled
-from runner.ledger.tables import campaigns, deliveries, launches, of_target
+from runner.ledger.tables import campaigns, deliveries, launches, of_target, opt_outs, select_held
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
@@ -84,21 +84,6 @@ def iterate_launches(
         yield rows[0], [(row.held_as, row.fingerprint) for row in rows if row.fingerprint is not None]
 
 
-def count_unsettled(connection: Connection, campaign_id: int) -> int:
-    """Return the number of deliveries that may or may not have been made, unexplained ones included."""
-    query = (
-        select(func.count())
-        .select_from(deliveries)
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .where(
-            deliveries.c.campaign_id == campaign_id,
-            deliveries.c.released.is_(False),
-            launches.c.state.in_((*OPEN, UNEXPLAINED)),
-        )
-    )
-    return int(connection.execute(query).scalar_one())
-
-
 class HeldCount(NamedTuple):
     """The number of people who may have got a message, held until that is known.
 
@@ -107,7 +92,6 @@ class HeldCount(NamedTuple):
 
     campaign: str
     message: str
-    launches: int
     recipients: int
     is_explained: bool = True
 
@@ -121,24 +105,11 @@ def is_settled(connection: Connection, target: str) -> bool:
 
 def count_held(connection: Connection, target: str) -> list[HeldCount]:
     """Return the numbers of held people on a target by campaign and message."""
-    message = func.coalesce(deliveries.c.message, launches.c.message)
-    is_explained = launches.c.state != literal_column(f"'{UNEXPLAINED}'")
-    counts = func.count(launches.c.id.distinct()), func.count(deliveries.c.fingerprint)
-    holds = and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False))
-    query = (
-        of_target(select(campaigns.c.name, message, *counts, is_explained), target)
-        .outerjoin(deliveries, holds)
-        .where(
-            # An unexplained launch without deliveries holds nobody.
-            or_(
-                launches.c.state.in_(OPEN),
-                and_(launches.c.state == UNEXPLAINED, deliveries.c.fingerprint.is_not(None)),
-            ),
-        )
-        .group_by(campaigns.c.name, message, is_explained)
-        .order_by(campaigns.c.name, message, is_explained.desc())
-    )
-    return [HeldCount(*row)._replace(is_explained=bool(row[4])) for row in connection.execute(query)]
+    groups = campaigns.c.name, deliveries.c.message, launches.c.state != literal_column(f"'{UNEXPLAINED}'")
+    query = of_target(select_held(*groups, func.count()), target).group_by(*groups)
+    query = query.where(launches.c.state.in_((*OPEN, UNEXPLAINED)))
+    rows = connection.execute(query.order_by(groups[0], groups[1], groups[2].desc()))
+    return [HeldCount(name, message, count, bool(known)) for name, message, known, count in rows]
 
 
 def list_claimed(connection: Connection, target: str, *, explained_only: bool = True) -> set[str]:
@@ -153,28 +124,21 @@ def list_claimed(connection: Connection, target: str, *, explained_only: bool = 
     return set(map(normalize_guid, connection.execute(query).scalars()))
 
 
-class KnownLaunch(NamedTuple):
-    """A launch that the service accepted, and when (UTC, ISO 8601)."""
-
-    project_launch_guid: str
-    sent_at: str
-
-
-def list_known(
-    connection: Connection, target: str, tags: Collection[str] | None, since: str
-) -> list[KnownLaunch]:
+def list_known(connection: Connection, target: str, tags: Collection[str] | None, since: str) -> list[Any]:
     """Return the launches on a target under some project tags (None for all) that are recorded as sent.
 
-    They are those since a moment (UTC, ISO 8601), and the last one before it.
+    They are those since a moment (UTC, ISO 8601), and the last one before it: `project_launch_guid`s, and
+    when the service accepted them (`sent_at`).
     """
-    query = of_target(select(launches.c.project_launch_guid, launches.c.outcome_at), target)
+    sent_at = launches.c.outcome_at.label("sent_at")
+    query = of_target(select(launches.c.project_launch_guid, sent_at), target)
     query = query.where(launches.c.state == "sent")
     if tags is not None:
         query = query.where(launches.c.tag.in_(list(tags)))
     seconds = since[: len("2026-11-20T12:00:00")]
     recent = connection.execute(query.where(launches.c.outcome_at >= seconds)).all()
     before = query.where(launches.c.outcome_at < seconds).order_by(launches.c.outcome_at.desc()).limit(1)
-    return [KnownLaunch(*row) for row in (*recent, *connection.execute(before))]
+    return [*recent, *connection.execute(before)]
 
 
 def list_tags(connection: Connection, campaign_id: int) -> dict[str, set[str]]:
@@ -258,25 +222,6 @@ def reopen_rejected(connection: Connection, campaign_id: int) -> None:
         connection.execute(update(launches).where(launches.c.id.in_(group)).values(state="unknown"))
 
 
-def adopt_launch(connection: Connection, launch_id: int, guid: str, at: str) -> None:
-    """Record that an unsettled launch was sent, by a list."""
-    connection.execute(
-        update(launches)
-        .where(launches.c.id == launch_id)
-        .values(state="sent", project_launch_guid=guid, outcome_at=at, detail=ADOPTED)
-    )
-
-
-def release_launch(connection: Connection, launch_id: int, at: str, detail: str) -> None:
-    """Record that an unsettled launch was not sent, and free its recipients; keep any other outcome."""
-    is_open = (launches.c.id == launch_id) & launches.c.state.in_(OPEN)
-    released = update(launches).where(is_open).values(state="not_sent", outcome_at=at, detail=detail)
-    if connection.execute(released).rowcount:
-        connection.execute(
-            update(deliveries).where(deliveries.c.launch_id == launch_id).values(released=True)
-        )
-
-
 def drop_unexplained(connection: Connection, campaign_id: int, guids: Iterable[str] | None = None) -> None:
     """Remove launches that are explained now, and the deliveries that they hold."""
     query = select(launches.c.id, launches.c.project_launch_guid).where(
@@ -288,3 +233,43 @@ def drop_unexplained(connection: Connection, campaign_id: int, guids: Iterable[s
         if wanted is None or normalize_guid(guid) in wanted:
             connection.execute(delete(deliveries).where(deliveries.c.launch_id == launch_id))
             connection.execute(delete(launches).where(launches.c.id == launch_id))
+
+
+def list_unclaimed(
+    connection: Connection, target: str, claimed: Collection[str]
+) -> list[tuple[int, str, str, int]]:
+    """Return the numbers and names of a target's campaigns that are not `claimed`, with their tags.
+
+    Each tag comes with the number of recipients who were reached under it, or may have been.
+    """
+    columns = campaigns.c.id, campaigns.c.name, launches.c.tag, func.sum(launches.c.recipients)
+    query = (
+        of_target(select(*columns), target)
+        .where(campaigns.c.name.not_in(claimed), launches.c.state.in_(REACHED))
+        .group_by(campaigns.c.id, campaigns.c.name, launches.c.tag)
+    )
+    return [(*row, int(count)) for *row, count in connection.execute(query)]
+
+
+def has_own_launches(connection: Connection, campaign_id: int) -> bool:
+    """Return whether a run has sent launches of a campaign, or may have: found ones have no run."""
+    query = select(launches.c.id).where(
+        launches.c.campaign_id == campaign_id, launches.c.state.in_(REACHED), launches.c.run.is_not(None)
+    )
+    return connection.execute(query.limit(1)).first() is not None
+
+
+def list_targets(connection: Connection, own: str, names: Collection[str] | None) -> set[str]:
+    """Return the targets with launches or opt-outs on record.
+
+    `own` counts only with launches; others, if `names` are given, only with launches of these campaigns.
+    """
+    has_launches = exists().where(launches.c.campaign_id == campaigns.c.id, launches.c.state.in_(REACHED))
+    query = select(campaigns.c.target).distinct().where(has_launches)
+    if names is not None:
+        query = query.where(or_(campaigns.c.target == own, campaigns.c.name.in_(names)))
+    found = set(connection.execute(query).scalars())
+    if names is None:
+        opted_out = select(opt_outs.c.target).distinct().where(opt_outs.c.target != own)
+        found |= set(connection.execute(opted_out).scalars())
+    return found

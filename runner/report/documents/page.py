@@ -142,6 +142,7 @@ def _show_campaign(report: CampaignReport) -> Iterator[Block]:
     main = find_main_question(report)
     yield Tiles(list(_list_tiles(report)))
     yield from _show_replaced(report.people)
+    yield from _show_control_group(report.people)
     if main is not None:
         beside = list(show_series(report))
         yield Section(main.text, list(show_main_question(main, beside)))
@@ -169,6 +170,15 @@ def _show_replaced(people: PeopleReport) -> Iterator[Sentence]:
         rate = write_percent(people.response_rate_without_replaced, people.texted)
         texted = f"{count_people(people.replaced)} got another text from us before they had answered"
         yield Sentence(f"{texted}, which ended their survey. Without them, the response is {rate}.")
+
+
+def _show_control_group(people: PeopleReport) -> Iterator[Sentence]:
+    """Yield how many were drawn to get nothing: no answer of theirs can be compared."""
+    if people.control_group:
+        drawn = (
+            f"{count_people(people.control_group)} got no text, as they were drawn to be the control group"
+        )
+        yield Sentence(f"{drawn}: they had nothing to answer, so what they would have said is not known.")
 
 
 def _list_tiles(report: CampaignReport) -> Iterator[Tile]:

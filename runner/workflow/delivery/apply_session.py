@@ -16,9 +16,10 @@ from runner.delivery.campaign_ref import ListedCampaign
 from runner.delivery.recovery import LostLaunches, Recovery, SettleSummary
 from runner.errors import UnusableListError
 from runner.ledger.files.lockfile import require_writable
-from runner.ledger.record.campaign_record import rewrite_lockfile
+from runner.ledger.record.campaign_record import enter_record, rewrite_lockfile
+from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.entry import list_unexplained
-from runner.ledger.record.unsettled import list_tags
+from runner.ledger.record.unsettled import OPEN, UNEXPLAINED, list_tags
 from runner.ledger.results.sendings import is_behind, note_behind, was_planned
 from runner.plan.planner import find_payloads
 from runner.wording import count_words
@@ -131,7 +132,9 @@ class ApplySession:
 
     def enter(self, campaign: Campaign, *, reopens_rejected: bool = False) -> Record:
         """Enter a held campaign's record, and return it, as `campaign_record.enter_record` does."""
-        record = self.workspace.enter_record(self.ledger, campaign, reopens_rejected=reopens_rejected)
+        identity, state = self.workspace.identify_safely(campaign), self.workspace.state
+        reserved = state.list_reservations(identity.names) if state is not None and state.is_held else []
+        record = enter_record(self.ledger, identity, reserved, reopens_rejected=reopens_rejected)
         self._entered[campaign.name] = record.require_entered()
         return record
 
@@ -282,6 +285,11 @@ class ApplySession:
         identity = self.workspace.identify(campaign)
         rewrite_lockfile(self.ledger, identity, self.number(campaign))
         self.remote_intents.keep(identity, self.number(campaign))
+
+    def count_unsettled(self, campaign: Campaign) -> int:
+        """Return the number of an entered campaign's deliveries of unknown outcome."""
+        counts = self.ask(campaign, count_states)
+        return sum(count for (_, state), count in counts.items() if state in (*OPEN, UNEXPLAINED))
 
     def ask(self, campaign: Campaign, query: Callable[[LedgerConnection, int], _Answer]) -> _Answer:
         """Return the ledger's answer to a query about an entered campaign."""

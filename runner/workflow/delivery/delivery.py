@@ -16,7 +16,6 @@ from runner.delivery.eligibility import EligibilityCheck
 from runner.delivery.run import Delivery
 from runner.errors import PlanChangedError, RunnerError, ServiceError, UnknownOutcomesError
 from runner.ledger.record.deliveries import note_tried_again
-from runner.ledger.record.unsettled import count_unsettled
 from runner.plan.planner import find_overdue
 from runner.service.client import AccessRefusedError
 from runner.source.diagnostic import Problems
@@ -142,7 +141,7 @@ class DeliveryRun:
     def _settle_gone(self, campaign: Campaign, *, may_be_unknown: bool) -> None:
         self.session.enter_settled(campaign)
         self.session.rewrite_lockfile(campaign)
-        unknown = self.session.ask(campaign, count_unsettled)
+        unknown = self.session.count_unsettled(campaign)
         if unknown and not may_be_unknown:
             people = count_words(unknown, "recipient")
             raise UnknownOutcomesError(
@@ -164,7 +163,7 @@ class DeliveryRun:
                 sends = None if has_ended or not run.planned.plan.recipients_to_send else provenance
                 self.failures.attempt(run.planned.campaign, partial(self._deliver, run, sends))
                 run.ended_at = self.session.workspace.now()
-                run.unresolved = self.session.ask(run.planned.campaign, count_unsettled)
+                run.unresolved = self.session.count_unsettled(run.planned.campaign)
                 name, target = run.planned.campaign.name, run.planned.plan.target
                 measure("sms_campaign.recipient.unresolved", run.unresolved, campaign=name, target=target)
         return runs

@@ -13,13 +13,13 @@ from runner.delivery.comparison import digest_definition
 from runner.errors import RunLockedError, RunnerError, StateLockedError
 from runner.git.lease import LeasePatience
 from runner.ledger.database import find_absorbed, note_absorbed
-from runner.ledger.files.lockfile import dump_reservation
+from runner.ledger.files.lockfile import dump_lockfile, dump_reservation
 from runner.ledger.files.sealed import digest_text
-from runner.ledger.locks.campaign_lock import RunLock, hold_campaign_lock
+from runner.ledger.locks.campaign_lock import CampaignLock, hold_campaign_lock
 from runner.ledger.model import ReservedLaunch
 from runner.ledger.people.replies import list_launched_campaigns, list_recorded_campaigns
 from runner.ledger.people.suppressions import compose_suppressions
-from runner.ledger.record.campaign_record import Identity, compose_lockfile, enter_identity
+from runner.ledger.record.campaign_record import Identity, enter_identity, gather_contents
 from runner.ledger.record.deliveries import asks_something
 from runner.ledger.record.entry import list_open
 from runner.ledger.record.unsettled import is_settled
@@ -140,7 +140,7 @@ class RemoteIntents:
         with self._ledger.reading() as connection:
             return run in find_absorbed(connection, [run])
 
-    def guard(self, lock: RunLock) -> RunLock:
+    def guard(self, lock: CampaignLock) -> CampaignLock:
         """Return a lock that is lost with the ref."""
         return lock if self._state is None else replace(lock, require_other=self._state.require_held)
 
@@ -236,9 +236,9 @@ class RemoteIntents:
         with self._ledger.reading() as connection:
             still_open = list_open(connection, campaign_id, digest_definition)
             runs = find_runs(connection, {one.run for one in still_open if one.run is not None})
-            text = compose_lockfile(
-                connection, identity, campaign_id, is_needed=is_needed or bool(still_open)
-            )
+            keeps_empty = is_needed or bool(still_open)
+            contents = gather_contents(connection, identity, campaign_id, keeps_empty=keeps_empty)
+            text = None if contents is None else "".join(dump_lockfile(contents))
             suppressions = compose_suppressions(connection, identity.key)
         unknown = [self._dump(identity.name, still_open, runs)] if still_open else []
         state.write_campaign(

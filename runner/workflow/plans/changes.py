@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from runner.ledger.model import RecordedDeliveries
-from runner.ledger.record.deliveries import read_sent_digests
+from runner.ledger.record.deliveries import read_digests
 from runner.plan.planner import iterate_offers
 
 if TYPE_CHECKING:
@@ -49,8 +49,10 @@ def _compare_campaign(ledger: Ledger, key: TargetKey, item: PlanResult) -> list[
             break
     people = {fingerprint for found in current.values() for fingerprint in found}
     with ledger.reading() as connection:
-        sent = read_sent_digests(connection, record.campaign_id, campaign.message_ids, people)
         changed = {
-            message for message, person, digest in sent if current[message].get(person, digest) != digest
+            message
+            for name, person, digest, state in read_digests(connection, record.campaign_id, people)
+            for message in (campaign.message_ids.get(name, name),)
+            if state == "sent" and current[message].get(person, digest) != digest
         }
     return [message.id for message in campaign.messages if message.id in changed]

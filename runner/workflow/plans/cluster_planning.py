@@ -96,7 +96,7 @@ class ClusterPlanning:
                 reader.read(campaign),
                 partitions,
                 record.known,
-                None if record.is_empty() else self.workspace.key,
+                None if record.known.is_empty() else self.workspace.key,
                 self._variable,
                 tuple((item.campaign.name, item.plan.parts) for item in before if item.plan.parts),
                 keeps_launches=keeps_launches or options.keeps_people,

@@ -16,12 +16,8 @@ from runner.audience.audience import read_excluded
 from runner.campaign.load import NONE, read_names
 from runner.errors import RunnerError, UnclearNameError
 from runner.ledger.model import SUPPRESSIONS_SUFFIX, RecordedDeliveries
-from runner.ledger.record.renaming import (
-    find_reached,
-    has_own_launches,
-    list_targets,
-    list_unclaimed,
-)
+from runner.ledger.record.deliveries import read_digests
+from runner.ledger.record.unsettled import has_own_launches, list_targets, list_unclaimed
 from runner.plan.model import PlanOptions
 from runner.plan.planner import iterate_offers
 from runner.service.target import SANDBOX, require_one_name
@@ -58,6 +54,7 @@ class _Orphan:
     """A recorded campaign that none of the command's files claims.
 
     Attributes:
+        campaign_id: the ledger's number of it; None if only a state remote has something of it.
         tags: the most people that were reached under each tag.
         reserved: launches of runs that were lost.
         same_texts: people who would get the same texts again.
@@ -65,20 +62,22 @@ class _Orphan:
     """
 
     name: str
+    campaign_id: int | None = None
     tags: dict[str, int] = field(default_factory=dict)
     reserved: list[LaunchEntry] = field(default_factory=list)
     same_texts: set[str] = field(default_factory=set)
     same_messages: set[str] = field(default_factory=set)
 
-    def compare(self, connection: LedgerConnection, target: str, people: _Planned) -> None:
+    def compare(self, connection: LedgerConnection, people: _Planned) -> None:
         """Compare what some people would get with what they got."""
-        found = find_reached(connection, target, self.name, people)
-        found += [
-            (person, one.message, one.payload_digest)
+        found = [
+            (one.message, person, one.payload_digest, "")
             for one in self.reserved
             for person in people.keys() & set(one.recipients)
         ]
-        for person, message, digest in found:
+        if self.campaign_id is not None:
+            found += read_digests(connection, self.campaign_id, people)
+        for message, person, digest, _ in found:
             for planned in people[person]:
                 if digest in self._digest(planned.payload.definition):
                     self.same_texts.add(person)
@@ -142,7 +141,7 @@ class RecordNames:
         if self.is_target_only:
             return
         _require_known_ids(item)
-        if item.campaign.is_new and not item.record.is_empty():
+        if item.campaign.is_new and not item.record.known.is_empty():
             warn(
                 f"{item.campaign.name} has a record now: take `renamed_from: none` out of "
                 f"{show_path(item.campaign.file)}, so that it is held if it is renamed"
@@ -163,8 +162,8 @@ class RecordNames:
 
     def _is_new(self, item: PlanResult) -> bool:
         """Return whether no run has sent a campaign by this name: what was found may be another's."""
-        if item.record.is_empty() or item.record.campaign_id is None:
-            return item.record.is_empty()
+        if item.record.known.is_empty() or item.record.campaign_id is None:
+            return item.record.known.is_empty()
         with self.ledger.reading() as connection:
             return not has_own_launches(connection, item.record.campaign_id)
 
@@ -177,7 +176,7 @@ class RecordNames:
         for people in self._iterate_people(item) if orphans else ():
             with self.ledger.reading() as connection:
                 for orphan in orphans:
-                    orphan.compare(connection, item.target.name, people)
+                    orphan.compare(connection, people)
         # A ledger outside of the repository may have other repositories' campaigns.
         is_own = self.workspace.ledger_url == default_ledger_url()
         names = set(self.workspace.files.campaigns.values())
@@ -223,8 +222,10 @@ class RecordNames:
                 for one in reservation.launches:
                     orphan.tags[one.tag] = max(len(one.recipients), orphan.tags.get(one.tag, 0))
         with self.ledger.reading() as connection:
-            for name, tag, count in list_unclaimed(connection, self.workspace.target.name, self._claimed):
+            unclaimed = list_unclaimed(connection, self.workspace.target.name, self._claimed)
+            for number, name, tag, count in unclaimed:
                 orphan = found.setdefault(name, _Orphan(name))
+                orphan.campaign_id = number
                 orphan.tags[tag] = max(count, orphan.tags.get(tag, 0))
         return [found[name] for name in sorted(found)]
 
@@ -288,7 +289,9 @@ def _refuse_target(target: str, former: str) -> UnclearNameError:
 
 def _require_known_ids(item: PlanResult) -> None:
     """Refuse a message without a record, beside a record of a message that the campaign has no more."""
-    texted = {message: sum(counts) for message, counts in item.record.count_texted().items() if any(counts)}
+    texted = {
+        message: sum(counts) for message, counts in item.record.known.count_texted().items() if any(counts)
+    }
     messages = {message.id: message for message in item.campaign.messages}
     lost = sorted(texted.keys() - messages)
     new = [

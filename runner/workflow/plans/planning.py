@@ -177,7 +177,7 @@ class _Turn:
     ) -> PlanResult | None:
         problems = Problems()
         item = make_plan(campaign, record, options, before, problems)
-        if self.now is not None and record.is_empty():
+        if self.now is not None and record.known.is_empty():
             problems.extend(find_late_follow_ups(campaign, self.now))
         self.problems.merge(problems)
         if item is None:

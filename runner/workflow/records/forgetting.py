@@ -11,12 +11,11 @@ from runner.document import Count, Document, build
 from runner.errors import RunLockedError
 from runner.ledger.files.comparison import name_target
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX
-from runner.ledger.fingerprint import TargetKey
 from runner.ledger.people.forgotten import Forgotten, ForgottenCampaign, forget_person
 from runner.ledger.people.opt_outs import add_opt_outs
-from runner.ledger.target_key import TargetSecret, enter_key
+from runner.ledger.target_key import enter_key
 from runner.report.columns.dataset import remove_copies
-from runner.service.target import SANDBOX, STATE_KEY, find_key_variable, read_state_key
+from runner.service.target import SANDBOX, find_key_variable, read_state_key
 from runner.workflow.campaigns import show_path
 from runner.workflow.delivery.remote_intents import RemoteIntents
 from runner.workflow.observer import note
@@ -86,6 +85,7 @@ def forget(scope: Scope, phone: str, lock_timeout_s: float, approve: Callable[[]
         ForgottenPerson,
         done,
         phone=mask_phone(phone),
+        targets=tuple(sorted(key.target for key in done.keys)),
         lockfiles=tuple(show_path(file) for file in rewritten if file.name.endswith(LOCKFILE_SUFFIX)),
         unreached=tuple(unreached),
         is_behind=remote_intents.is_behind,
@@ -116,33 +116,24 @@ def _opt_out(workspace: Workspace, ledger: Ledger, phone: str) -> None:
 
 def _forget(workspace: Workspace, ledger: Ledger, phone: str, *, quiet: bool) -> Forgotten:
     """Remove a person from the ledger, and write down that nobody texts them again."""
-    done = forget_person(
-        ledger,
-        phone,
-        targets=[workspace.target.name],
-        find_secret=partial(_find_secret, workspace),
-        at=workspace.now_text(),
-    )
-    for other in done.targets:
-        key = TargetKey.of(other, _find_secret(workspace, other).value)
+    find_secret = partial(_find_secret, workspace)
+    done = forget_person(ledger, phone, workspace.key, find_secret, workspace.now_text())
+    for key in done.keys:
         files = RecordFiles.find(workspace.files.paths, key)
         if not files.write_suppressions(ledger):
             continue
-        is_shared = other == workspace.target.name and workspace.state is not None
-        if other != SANDBOX and not quiet and not is_shared:
+        is_shared = key.target == workspace.target.name and workspace.state is not None
+        if key.target != SANDBOX and not quiet and not is_shared:
             note(f"`runner ci record` commits {files.places[0]}: other machines learn of it there.")
     # The copies for reports contain answers; the next report rebuilds them.
     remove_copies(state_folder())
     return done
 
 
-def _find_secret(workspace: Workspace, target: str) -> TargetSecret:
-    """Return the state key of a target; targets must not share one by mistake."""
-    variable, is_required = find_key_variable(target, workspace.targets)
-    if target == workspace.target.name:
-        return TargetSecret(variable or STATE_KEY, workspace.target.state_key, is_certain=True)
-    value = read_state_key(workspace.environ, variable or STATE_KEY)
-    return TargetSecret(variable or STATE_KEY, value, variable is not None, is_required)
+def _find_secret(workspace: Workspace, target: str) -> tuple[str, str | None]:
+    """Return the variable of another target's state key, and its value."""
+    variable = find_key_variable(target, workspace.targets)
+    return variable, read_state_key(workspace.environ, variable)
 
 
 def _list_other_lockfiles(workspace: Workspace, done: Forgotten) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from runner.document import Count, Document
 from runner.errors import LedgerError
 from runner.ledger.database import Ledger, show_url
-from runner.ledger.maintenance import copy_ledger, naming_source
+from runner.ledger.maintenance import copy_ledger
 from runner.workflow.workspace.folders import make_state_folder
 from runner.workflow.workspace.workspace import default_ledger_url
 
@@ -32,15 +32,14 @@ class LedgerCopy(Document, frozen=True):
 def copy_records(scope: Scope, source_url: str) -> LedgerCopy:
     """Fill the empty ledger of a scope from another one, all or nothing."""
     url = scope.ledger or default_ledger_url()
-    with naming_source():
-        is_there = Ledger.exists(source_url)
-        if is_there:
-            with Ledger(source_url) as source:
-                is_there = source.is_ready()
-    if not is_there:
-        raise LedgerError(f"there is no ledger {show_url(source_url)}", hint="check --from")
-    if scope.ledger is None:
-        make_state_folder()
-    with Ledger(source_url) as source, Ledger(url) as ledger:
-        ledger.prepare()
-        return LedgerCopy(show_url(source_url), show_url(url), copy_ledger(source, ledger))
+    missing = LedgerError(f"there is no ledger {show_url(source_url)}", hint="check --from")
+    if not Ledger.exists(source_url):
+        raise missing
+    with Ledger(source_url) as source:
+        if not source.is_ready():
+            raise missing
+        if scope.ledger is None:
+            make_state_folder()
+        with Ledger(url) as ledger:
+            ledger.prepare()
+            return LedgerCopy(show_url(source_url), show_url(url), copy_ledger(source, ledger))

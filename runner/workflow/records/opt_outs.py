@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import astuple
 from typing import TYPE_CHECKING, Literal
 
 from runner.audience.phone import mask_phone
-from runner.document import UNSET, Count, Document, Part, Positive, UnsetType
+from runner.document import UNSET, Count, Document, Part, UnsetType
 from runner.errors import RunnerError
 from runner.ledger.files.suppressions import Source
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
@@ -21,6 +20,7 @@ from runner.ledger.people.opt_outs import (
     iterate_opt_outs,
 )
 from runner.ledger.people.replies import (
+    ListedReply,
     count_people,
     decide_opt_in,
     list_opt_ins,
@@ -53,31 +53,6 @@ SOURCES: dict[Source, str] = {
 }
 """How an opt-out is known, in words."""
 OptOutCommand = Literal["list", "add", "remove", "confirm", "dismiss", "import"]
-
-
-class ListedReply(Part, frozen=True):
-    """A reply that waits for a person's decision.
-
-    Attributes:
-        reply: its result_guid, which names it to `confirm` and `dismiss`.
-        found_at: UTC, ISO 8601.
-        asks: what it may ask for: `confirm` says that it does. To confirm an `opt_in` lets its author in.
-        people: of how many people its author is one: more than 1 if nobody knows who of a launch wrote it,
-            and all of them are held.
-        campaign: with `--show-replies`, as far as the ledger has the reply.
-        message: the message that was replied to.
-        question: what was asked.
-        text: what was replied.
-    """
-
-    reply: str
-    found_at: str
-    asks: Literal["opt_out", "opt_in"]
-    people: Positive
-    campaign: str | UnsetType = UNSET
-    message: str | UnsetType = UNSET
-    question: str | UnsetType = UNSET
-    text: str | UnsetType = UNSET
 
 
 class ListedOptOut(Part, frozen=True):
@@ -127,11 +102,7 @@ def list_replies(
     """Return the replies that wait for a decision; `with_texts` searches all results for what they say."""
     found = [*list_waiting(connection, target), *list_opt_ins(connection, target)]
     texts = read_reply_texts(connection, target) if with_texts and found else {}
-    return tuple(
-        ListedReply(one.result_guid, one.at, one.asks, one.people, *(astuple(text) if text else ()))
-        for one in found
-        for text in (texts.get(one.result_guid),)
-    )
+    return tuple(one.replace(**texts.get(one.reply, {})) for one in found)
 
 
 def _list_people(connection: LedgerConnection, target: str) -> tuple[ListedOptOut, ...]:

@@ -21,7 +21,6 @@ from runner.ledger.locks.campaign_lock import find_run_url
 from runner.ledger.model import APPROVALS_SUFFIX
 from runner.plan.approval import find_latest
 from runner.service.target import (
-    STATE_KEY,
     TargetsProblemError,
     find_key_variable,
     read_old_state_key,
@@ -204,7 +203,7 @@ def secrets_of(file: Path, environment: Mapping[str, str]) -> Callable[[], Secre
             targets = read_targets(find_targets_file((file,)), environment)
         except TargetsProblemError:
             return Secrets(None)
-        variable = find_key_variable(name_target(file), targets)[0] or STATE_KEY
+        variable = find_key_variable(name_target(file), targets)
         return Secrets(read_state_key(environment, variable), read_old_state_key(environment))
 
     return find

@@ -21,8 +21,8 @@ from runner.workflow.review.publishing import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from runner.ledger.people.replies import ListedReply
     from runner.ledger.record.unsettled import HeldCount
-    from runner.workflow.records.opt_outs import ListedReply
 
 
 Outcome = Literal["success", "failure", "cancelled"]
@@ -111,8 +111,8 @@ class Sight:
 
     @property
     def people_held(self) -> int:
-        """The number held, over all messages; 1 for launches with unknown recipients."""
-        return sum(max(count.recipients, 1) for count in self.held)
+        """The number held, over all messages."""
+        return sum(count.recipients for count in self.held)
 
 
 def update_checklist(before: Checklist, sight: Sight, url: str = "") -> Checklist:

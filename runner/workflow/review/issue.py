@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from runner.ledger.model import Reservation
-    from runner.workflow.records.opt_outs import ListedReply
+    from runner.ledger.people.replies import ListedReply
     from runner.workflow.scope import Scope
 
 _TARGET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
@@ -123,14 +123,11 @@ def _count_held(workspace: Workspace, outcome: Outcome | None) -> tuple[tuple[He
 
 def _count_reserved(reserved: Iterable[tuple[str, Reservation]]) -> list[HeldCount]:
     """Return numbers of people in reservations of a lost machine, from the state remote."""
-    launches: dict[tuple[str, str], int] = {}
     people: dict[tuple[str, str], set[str]] = {}
     for campaign, reservation in reserved:
         for launch in reservation.launches:
-            place = campaign, launch.message
-            launches[place] = launches.get(place, 0) + 1
-            people.setdefault(place, set()).update(launch.recipients)
-    return [HeldCount(*place, count, len(people[place])) for place, count in sorted(launches.items())]
+            people.setdefault((campaign, launch.message), set()).update(launch.recipients)
+    return [HeldCount(*place, len(found)) for place, found in sorted(people.items())]
 
 
 def _find_place(scope: Scope, held: Sequence[HeldCount]) -> IssuePlace:

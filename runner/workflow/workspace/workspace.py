@@ -21,9 +21,6 @@ from runner.ledger.locks.campaign_lock import LockHolder, find_run_url, hold_cam
 from runner.ledger.model import format_moment
 from runner.ledger.record.campaign_record import (
     Identity,
-    enter_identity,
-    enter_record,
-    find_campaign_id,
     read_record,
 )
 from runner.service.target import (
@@ -249,24 +246,9 @@ class Workspace:
 
     def read_record(self, ledger: Ledger, campaign: Campaign) -> Record:
         """Return a campaign's record; write nothing."""
-        identity = self._identify_safely(campaign)
+        identity = self.identify_safely(campaign)
         reserved = [] if self.state is None else self.state.list_reservations(identity.names)
         return read_record(ledger, identity, reserved)
-
-    def find_campaign_id(self, ledger: Ledger, campaign: Campaign) -> int | None:
-        """Return the ledger's number of a campaign; None if the ledger has none."""
-        return find_campaign_id(ledger, self._identify_safely(campaign))
-
-    def enter_record(self, ledger: Ledger, campaign: Campaign, *, reopens_rejected: bool = False) -> Record:
-        """Return a campaign's record, entered under its present names."""
-        identity = self._identify_safely(campaign)
-        is_held = self.state is not None and self.state.is_held
-        reserved = self.state.list_reservations(identity.names) if self.state and is_held else []
-        return enter_record(ledger, identity, reserved, reopens_rejected=reopens_rejected)
-
-    def enter_campaign(self, ledger: Ledger, campaign: Campaign) -> int:
-        """Enter a campaign under its present names, and return the ledger's number of it."""
-        return enter_identity(ledger, self._identify_safely(campaign))
 
     def hold_lock(
         self, ledger: Ledger, campaign: Campaign, *, timeout_s: float = 0
@@ -279,7 +261,7 @@ class Workspace:
         holder = describe_this_run(self.environ)
         return hold_campaign_lock(ledger, identity.target, identity.names, holder, timeout_s=timeout_s)
 
-    def _identify_safely(self, campaign: Campaign) -> Identity:
+    def identify_safely(self, campaign: Campaign) -> Identity:
         """Identify a campaign, all of whose lockfiles could be read, and whose own is its own."""
         identity = self.identify(campaign)
         own = identity.lockfile.absolute()
