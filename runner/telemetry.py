@@ -45,9 +45,6 @@ INSTRUMENTS = {
     "sms_campaign.recipient.outcomes": Instrument(
         "counter", "{recipient}", "Recipients of launches, by the launch's recorded outcome."
     ),
-    "sms_campaign.recipient.queued": Instrument(
-        "gauge", "{recipient}", "Recipients that the run has yet to send to."
-    ),
     "sms_campaign.recipient.unresolved": Instrument(
         "gauge", "{recipient}", "Recipients whose outcome is unknown after the run."
     ),

@@ -125,6 +125,11 @@ def count_words(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def count_people(count: int) -> str:
+    """Return a number of people: `1 person`, `1,024 people`."""
+    return count_words(count, "person", "people")
+
+
 def show_time(at: str, *, to_second: bool = False) -> str:
     """Return a stored time in UTC for people: `2026-11-23 18:31 UTC`; other texts as they are."""
     found = _STORED_TIME.fullmatch(at)

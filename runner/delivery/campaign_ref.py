@@ -10,7 +10,7 @@ from runner.ledger.fingerprint import launch_key
 from runner.ledger.model import Intent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey
@@ -29,21 +29,13 @@ class CampaignRef:
     campaign: str
     key: TargetKey
 
-    def fingerprint(self, phone: str) -> str:
-        """Return the fingerprint of a recipient of the campaign; the phone is E.164."""
-        return self.key.fingerprint(phone)
-
-    def name_launch(self, message: str, payload_digest: str, fingerprints: Iterable[str]) -> str:
-        """Return the key of a launch of the campaign."""
-        return launch_key(self.campaign, message, payload_digest, fingerprints)
-
     def make_intent(self, launch: PlannedLaunch, run: str | None = None) -> Intent:
         """Return the intent of a planned launch, sent by `run`."""
-        fingerprints = sorted(map(self.fingerprint, launch.phones))
+        fingerprints = sorted(map(self.key.fingerprint, launch.phones))
         message, payload = launch.message, launch.payload
         return Intent(
             message=message.id,
-            key=self.name_launch(message.id, payload.digest, fingerprints),
+            key=launch_key(self.campaign, message.id, payload.digest, fingerprints),
             tag=message.tag,
             payload_digest=payload.digest,
             definition=json.dumps(payload.definition, ensure_ascii=False),

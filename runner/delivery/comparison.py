@@ -47,11 +47,6 @@ class Candidate:
         """Its guid, as `normalize_guid` writes it."""
         return normalize_guid(self.stat.project_launch_guid)
 
-    @property
-    def anybody(self) -> str:
-        """The fingerprint of one of its listed recipients; empty if there are none."""
-        return next(iter(self.recipients), "")
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -117,7 +112,7 @@ class _Comparison:
         self._parts = {
             c.guid
             for c in self._listed
-            if any(_is_part(one, c) for one in self._by_person.get(c.anybody, ()))
+            if any(_is_part(one, c) for one in self._by_person.get(next(iter(c.recipients), ""), ()))
         }
         self._is_odd = any(_is_in_other_form(c, claims[c.guid], campaign_id) for c in self._claimed)
         self._taken: set[str] = set()
@@ -167,14 +162,9 @@ def is_tagged(stat: StatRecord, tag: str) -> bool:
 
 def may_have_tag(stat: StatRecord, tag: str) -> bool:
     """Return whether a launch may have a project tag: in its definition, too, or if it has none at all."""
-    tags = _list_tags(stat)
-    return not tags or _fold(tag) in tags
-
-
-def _list_tags(stat: StatRecord) -> set[str]:
-    """Return the tag of a launch, and its definition's, which may be another one."""
     named = (stat.project_tag, stat.project_definition.get("tag"))
-    return {_fold(tag) for tag in named if isinstance(tag, str) and tag.strip()}
+    tags = {_fold(one) for one in named if isinstance(one, str) and one.strip()}
+    return not tags or _fold(tag) in tags
 
 
 def _fold(tag: str) -> str:
@@ -280,56 +270,48 @@ def _normalize(value: Any) -> Any:
     return [_normalize(one) for one in value] if isinstance(value, list) else value
 
 
-_PREFIX = 4
-"""The most digits that a list may put before a number with its country code."""
-_SHORTEST = 8
-"""The fewest digits of a number with its country code."""
+_COMMON = 8
+"""The last digits in which all forms of a number agree: it has no fewer with its country code."""
 
 
-class _Listed:
-    """The phones of listed launches, and all others that may be meant: those that end alike.
+def _shorten(phone: str) -> str:
+    return phone.removeprefix("+").lstrip("0")[-_COMMON:]
+
+
+class _Endings:
+    """All phones that may be meant by listed ones: those that end alike.
 
     A service may leave out the country code or all but the last digits, or put a prefix for calls abroad
     before it.
     """
 
     def __init__(self, phones: Iterable[str]) -> None:
-        self._phones = set(phones)
-        self._endings = {ending for phone in self._phones for ending in _list_endings(phone)}
+        self._endings = set(map(_shorten, phones))
         self._lengths = sorted(set(map(len, self._endings)))
 
     def __contains__(self, phone: object) -> bool:
-        return phone in self._phones or bool(self.list_endings(str(phone)))
+        return any(self.iterate(str(phone)))
 
-    def list_endings(self, phone: str) -> list[str]:
-        """Return the listed forms of a phone (E.164)."""
-        digits = phone.removeprefix("+")
-        return [digits[-n:] for n in self._lengths if n <= len(digits) and digits[-n:] in self._endings]
-
-
-def _list_endings(phone: str) -> Iterator[str]:
-    digits = phone.removeprefix("+")
-    yield digits.lstrip("0")
-    yield from (digits[n:] for n in range(1, _PREFIX + 1) if len(digits) - n >= _SHORTEST)
+    def iterate(self, phone: str) -> Iterator[str]:
+        """Yield the listed endings of a phone (E.164)."""
+        return (phone[-n:] for n in self._lengths if phone[-n:] in self._endings)
 
 
 class Offered:
     """Offers to the recipients of some listed launches, and to all whom these may have reached."""
 
     def __init__(self, find_payloads: FindPayloads, stats: Collection[StatRecord]) -> None:
-        listed = _Listed(phone for stat in stats for phone in stat.recipients)
+        listed = _Endings(phone for stat in stats for phone in stat.recipients)
         hides_people = not all(stat.is_whole for stat in stats)
         self._offers = find_payloads(None if hides_people else listed) if stats else {}
         self._by_ending = defaultdict[str, set[str]](set)
         for phone in self._offers:
-            for ending in listed.list_endings(phone):
+            for ending in listed.iterate(phone):
                 self._by_ending[ending].add(phone)
 
     def _find_possible(self, phone: str) -> set[str]:
         """Return the people whom a listed phone may be: itself, or else those that end alike."""
-        if phone in self._offers:
-            return {phone}
-        return set[str]().union(*(self._by_ending.get(ending, ()) for ending in _list_endings(phone)))
+        return {phone} if phone in self._offers else self._by_ending.get(_shorten(phone), set())
 
     def find_message(
         self, stat: StatRecord, reached: set[tuple[str, str]], tags: Mapping[str, set[str]]
@@ -343,13 +325,10 @@ class Offered:
             return None
         for phone in stat.recipients:
             for offer in self._offers.get(phone, ()):
-                is_theirs = any(is_tagged(stat, tag) for tag in tags[offer.message.id])
-                is_new = (offer.message.id, phone) not in reached
-                if (
-                    is_theirs
-                    and is_new
-                    and is_same_definition(offer.payload.definition, stat.project_definition)
-                ):
+                message, said = offer.message.id, offer.payload.definition
+                is_theirs = any(is_tagged(stat, tag) for tag in tags[message])
+                is_new = is_theirs and (message, phone) not in reached
+                if is_new and is_same_definition(said, stat.project_definition):
                     return offer
         return None
 

@@ -76,16 +76,6 @@ class DeliverySummary:
         return sum(row.recipients for row in self.tally if row.state == "sent")
 
     @property
-    def has_outcomes_in_time(self) -> bool:
-        """True if there are launches with an outcome that were not too late."""
-        return any(row.detail != TOO_LATE for row in self.tally)
-
-    @property
-    def failure_details(self) -> set[str | None]:
-        """The reasons why launches were not sent."""
-        return {row.detail for row in self.tally if row.state != "sent"}
-
-    @property
     def recipients_too_late(self) -> int:
         """The recipients of launches whose hours ended after their intent was recorded."""
         return sum(row.recipients for row in self.tally if row.detail == TOO_LATE)

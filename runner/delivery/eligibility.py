@@ -21,7 +21,7 @@ from runner.ledger.people.opt_outs import find_suppressed
 from runner.ledger.people.suppressions import find_pause
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Campaign, FrequencyCap
@@ -135,12 +135,6 @@ class Admission:
     capped: int = 0
     open_session: list[str] = field(default_factory=list)
     pause: Pause | None = None
-
-    def find_left_out(self, launches: Sequence[PlannedLaunch]) -> Iterator[str]:
-        """Yield the phones of the checked launches that may not be sent."""
-        if any((self.opted_out, self.capped, self.open_session, self.pause)):
-            kept = {phone for launch in self.launches for phone in launch.phones}
-            yield from (phone for launch in launches for phone in launch.phones if phone not in kept)
 
 
 def _may_queue(launch: PlannedLaunch) -> bool:

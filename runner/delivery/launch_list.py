@@ -53,44 +53,37 @@ class LaunchListing:
         return self.gap
 
 
+NO_LAUNCHES = LaunchListing(())
+
+
 class ListReader:
     """Reader of full lists of launches, which it compares with the ledger."""
 
     def __init__(self, campaign: ListedCampaign) -> None:
         self._campaign = campaign
 
-    def read(self, tags: Iterable[str], moment: str) -> LaunchListing:
-        """Return all launches under some tags, each also asked for in lower case, as a service may know it.
+    def read(
+        self, tags: Iterable[str] | None, moment: str, before: LaunchListing = NO_LAUNCHES
+    ) -> LaunchListing:
+        """Return all launches under some tags (None for all, or none), and those of the list `before`.
 
-        `moment` is the earliest time at which the launch may have been sent (UTC, ISO 8601).
+        Each tag is also asked for in lower case, as a service may know it. The list has to show what is known
+        to have been sent under these tags around the earliest `moment` in question (UTC, ISO 8601).
         """
-        asked = sorted({form for tag in tags for form in (tag, tag.casefold())})
+        asked = None if tags is None else sorted({form for tag in tags for form in (tag, tag.casefold())})
         since = datetime.fromisoformat(moment) - _ABOUT
         known = self._list_known(asked, since)
-        found: dict[str, StatRecord] = {}
-        uncounted = None
-        for tag in asked:
+        found = {normalize_guid(stat.project_launch_guid): stat for stat in before.launches}
+        uncounted = before.uncounted
+        for tag in [None] if asked is None else asked:
+            if tag is None and self._campaign.client.count_launches(None) == len(found):
+                continue
             listed = list_launches(self._campaign.client, tag)
-            theirs = (stat for stat in listed.launches if is_tagged(stat, tag))
-            found |= {normalize_guid(stat.project_launch_guid): stat for stat in theirs}
-            if not listed.is_counted:
-                uncounted = f"the tag {tag!r}"
-        return LaunchListing(tuple(found.values()), self._find_gap(known, found.keys(), since), uncounted)
-
-    def widen(self, listing: LaunchListing, moment: str) -> LaunchListing:
-        """Return a list with the launches under all other tags, and under none.
-
-        It has to show what is known to have been sent around that time under any tag.
-        """
-        since = datetime.fromisoformat(moment) - _ABOUT
-        known = self._list_known(None, since)
-        found = {normalize_guid(stat.project_launch_guid): stat for stat in listing.launches}
-        uncounted = listing.uncounted
-        if self._campaign.client.count_launches(None) != len(found):
-            listed = list_launches(self._campaign.client, None)
+            theirs = (stat for stat in listed.launches if tag is None or is_tagged(stat, tag))
             # Those that are found under a tag have it, even if they are listed without.
-            found = {normalize_guid(stat.project_launch_guid): stat for stat in listed.launches} | found
-            uncounted = uncounted if listed.is_counted else "all tags"
+            found = {normalize_guid(stat.project_launch_guid): stat for stat in theirs} | found
+            if not listed.is_counted:
+                uncounted = "all tags" if tag is None else f"the tag {tag!r}"
         return LaunchListing(tuple(found.values()), self._find_gap(known, found.keys(), since), uncounted)
 
     def _list_known(self, tags: Collection[str] | None, since: datetime) -> list[Any]:

@@ -87,9 +87,14 @@ class MessageOrder:
         """Record that a launch is in flight."""
         self._away.update(launch.phones)
 
-    def turn_back(self, phones: Iterable[str], held: Iterable[str]) -> None:
-        """Record that people do not leave after all; those `held` may get the message later."""
-        self._away.difference_update(phones)
+    def turn_back(
+        self, due: Iterable[PlannedLaunch], leaving: Iterable[PlannedLaunch], held: Iterable[str]
+    ) -> None:
+        """Record that of the launches due only some leave; people `held` may get their message later."""
+        for launch in due:
+            self._away.difference_update(launch.phones)
+        for launch in leaving:
+            self.depart(launch)
         self._held.update(held)
 
     def arrive(self, launch: PlannedLaunch, reply: SendReply, *, comes_again: bool) -> None:

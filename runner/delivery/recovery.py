@@ -16,8 +16,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from runner.audience.renumbering import list_forms
 from runner.delivery.comparison import (
@@ -29,8 +28,9 @@ from runner.delivery.comparison import (
     judge_launches,
     may_have_tag,
 )
-from runner.delivery.launch_list import LaunchListing, ListReader, write_moment
+from runner.delivery.launch_list import NO_LAUNCHES, LaunchListing, ListReader, write_moment
 from runner.errors import ServiceError
+from runner.ledger.fingerprint import launch_key
 from runner.ledger.model import LaunchRecord, Outcome, parse_moment
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.record.deliveries import record_outcomes
@@ -94,7 +94,6 @@ class LostLaunches:
     Attributes:
         adopted: the number of launches sent by a run without a record.
         unexplained: guids of all launches that hold people of the campaign.
-        foreign: guids of unexplained launches under the campaign's tags that reached nobody in its audience.
         gap: the reason why the list does not prove that nothing else was sent; None if it does.
         has_changed_record: an earlier plan has to be made anew: people were recorded, held or freed.
         is_surprising: a run was lost that may have sent more than is listed yet.
@@ -102,7 +101,6 @@ class LostLaunches:
 
     adopted: int
     unexplained: tuple[str, ...]
-    foreign: tuple[str, ...]
     gap: str | None
     has_changed_record: bool
     is_surprising: bool
@@ -119,6 +117,7 @@ class _Known(NamedTuple):
     forgotten: set[str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
     """Comparison of one campaign's record with the service's lists. The caller holds the campaign's lock.
 
@@ -127,23 +126,25 @@ class Recovery:
     to which a launch under another tag may be of a lost run, in seconds.
     """
 
-    def __init__(
-        self, campaign: ListedCampaign, *, window_s: float, history_s: float, wait: Callable[[float], bool]
-    ) -> None:
-        self._campaign = campaign
-        self._window_s = window_s
-        self._history = timedelta(seconds=history_s)
-        self._wait = wait
-        self._lists = ListReader(campaign)
+    campaign: ListedCampaign
+    window_s: float
+    history_s: float
+    wait: Callable[[float], bool]
 
     def settle(self) -> SettleSummary:
         """Settle every launch of unknown outcome."""
         adopted, released = 0, set[int]()
-        # Launches missing from the latest list that is proof.
+        # Launches missing from the latest list, and from the latest one that is proof.
+        absent: list[Unsettled] = []
         lacked: set[int] = set()
-        failure = None
-        verdicts, listing = self._look()
+        listing, failure = NO_LAUNCHES, None
         for look in range(_LOOKS):
+            try:
+                verdicts, listing = self._look()
+            except ServiceError as error:
+                # The findings so far are on record: the caller has to get them, too.
+                failure = error
+                break
             adopted += self._adopt(verdicts)
             absent = [verdict.launch for verdict in verdicts if verdict.is_absent]
             if listing.doubt is None:
@@ -154,13 +155,7 @@ class Recovery:
                 lacked = {launch.id for launch in absent}
             # A list without a count is read once more, for late launches: it is never proof.
             is_last = look == _LOOKS - 1 or (look > 0 and listing.uncounted is not None)
-            if not absent or is_last or self._wait(self._window_s):
-                break
-            try:
-                verdicts, listing = self._look()
-            except ServiceError as error:
-                # The findings so far are on record: the caller has to get them, too.
-                failure = error
+            if not absent or is_last or self.wait(self.window_s):
                 break
         return SettleSummary(adopted, frozenset(released), len(absent), listing.doubt, failure)
 
@@ -170,17 +165,17 @@ class Recovery:
 
     def _look(self) -> tuple[list[Verdict], LaunchListing]:
         """Read the lists, and compare the unsettled launches with them."""
-        campaign = self._campaign
+        campaign = self.campaign
         with campaign.ledger.reading() as connection:
             launches = list_unsettled(connection, campaign.campaign_id)
         if not launches:
-            return [], LaunchListing(())
+            return [], NO_LAUNCHES
         since = min(launch.intent_at for launch in launches)
-        listing = self._lists.read({launch.tag for launch in launches}, since)
+        listing = ListReader(self.campaign).read({launch.tag for launch in launches}, since)
         verdicts = self._compare(launches, listing)
         if any(verdict.is_absent for verdict in verdicts):
             try:
-                listing = self._lists.widen(listing, since)
+                listing = ListReader(self.campaign).read(None, since, listing)
             except ServiceError as error:
                 # What the first list shows counts all the same.
                 return verdicts, replace(listing, gap=error.message)
@@ -188,36 +183,36 @@ class Recovery:
         return verdicts, listing
 
     def _compare(self, launches: Sequence[Unsettled], listing: LaunchListing) -> list[Verdict]:
-        campaign = self._campaign
-        tags = {launch.tag for launch in launches}
-        theirs = [stat for stat in listing.launches if any(may_have_tag(stat, tag) for tag in tags)]
+        campaign, tags = self.campaign, {launch.tag for launch in launches}
         with campaign.ledger.reading() as connection:
             known = self._read_known(connection)
-        found = [
-            Candidate(stat, people)
-            for stat in theirs
-            # A launch without recipients may be anybody's, but not if all of them are forgotten.
-            if (people := self._name(stat.recipients, known)) or not stat.recipients
-        ]
-        found = [one for one in found if one.guid not in known.dismissed]
         unsettled = frozenset[str]().union(*(launch.recipients for launch in launches))
-        recorded = [one for one in found if one.guid in known.claimed]
+        candidates, ours, others = list[Candidate](), list[Candidate](), list[Candidate]()
+        for stat in listing.launches:
+            if not any(may_have_tag(stat, tag) for tag in tags):
+                continue
+            one = Candidate(stat, self._name(stat.recipients, known))
+            # A launch without recipients may be anybody's, but not if all of them are forgotten.
+            if (stat.recipients and not one.recipients) or one.guid in known.dismissed:
+                continue
+            if one.guid not in known.claimed:
+                candidates.append(one)
+            else:
+                (others if unsettled.isdisjoint(one.recipients) else ours).append(one)
         # Of the others on record, a few show how the list writes people.
-        some = islice((one for one in recorded if unsettled.isdisjoint(one.recipients)), _SOME)
-        recorded = [*(one for one in recorded if not unsettled.isdisjoint(one.recipients)), *some]
-        candidates = [*recorded, *(one for one in found if one.guid not in known.claimed)]
+        recorded = [*ours, *others[:_SOME]]
         guids = [one.stat.project_launch_guid for one in recorded]
         with campaign.ledger.reading() as connection:
             claims = read_claims(connection, campaign.target, guids)
-        return judge_launches(launches, candidates, claims, campaign.campaign_id)
+        return judge_launches(launches, [*recorded, *candidates], claims, campaign.campaign_id)
 
     def _adopt(self, verdicts: Sequence[Verdict]) -> int:
         matches = [(verdict.launch, verdict.match.stat) for verdict in verdicts if verdict.match]
         if matches:
-            with self._campaign.ledger.writing() as connection:
+            with self.campaign.ledger.writing() as connection:
                 guids = [stat.project_launch_guid for _, stat in matches]
-                drop_unexplained(connection, self._campaign.campaign_id, guids)
-                now = self._campaign.now()
+                drop_unexplained(connection, self.campaign.campaign_id, guids)
+                now = self.campaign.now()
                 started = [write_moment(stat.project_launch_start, now) for _, stat in matches]
                 record_outcomes(
                     connection,
@@ -230,10 +225,10 @@ class Recovery:
 
     def _release(self, launches: Sequence[Unsettled]) -> None:
         if launches:
-            with self._campaign.ledger.writing() as connection:
+            with self.campaign.ledger.writing() as connection:
                 # A process that has lost the lock would release launches that another run is about to send.
-                self._campaign.lock.require_held(connection)
-                at = self._campaign.now()
+                self.campaign.lock.require_held(connection)
+                at = self.campaign.now()
                 # The launch's own answer says more than its absence from the list.
                 gone = [Outcome(one.id, "not_sent", at, detail=one.detail or ABSENT) for one in launches]
                 record_outcomes(connection, gone)
@@ -247,13 +242,21 @@ class Recovery:
         `tags` are the present and former project tags of each message. `is_behind` means that the record is
         new, or lacked launches: a lost run may have had other tags, so launches under all tags count.
         """
-        campaign = self._campaign
+        campaign = self.campaign
         own = set[str]().union(*tags.values())
         listing = self._read(own, is_behind=is_behind)
         with campaign.ledger.writing() as connection:
             known = self._read_known(connection)
             explained = known.claimed | known.dismissed
-            unclaimed, elsewhere = self._divide(listing.launches, explained, own, is_behind=is_behind)
+            unclaimed, elsewhere = list[StatRecord](), list[StatRecord]()
+            for stat in listing.launches:
+                if normalize_guid(stat.project_launch_guid) in explained:
+                    continue
+                if any(is_tagged(stat, tag) for tag in own):
+                    unclaimed.append(stat)
+                # Of the others of its time, those that may be the campaign's all the same.
+                elif (is_behind or any(may_have_tag(stat, tag) for tag in own)) and self._is_recent(stat):
+                    elsewhere.append(stat)
             offered = Offered(find_payloads, [*unclaimed, *elsewhere])
             grown = self._take_in(connection, listing.launches, known)
             drop_unexplained(connection, campaign.campaign_id, explained)
@@ -269,55 +272,41 @@ class Recovery:
         return LostLaunches(
             adopted=adopted,
             unexplained=tuple(one.project_launch_guid for one in kept),
-            foreign=tuple(
-                stat.project_launch_guid for stat, people in found[: len(unexplained)] if not people
-            ),
             gap=listing.gap,
             has_changed_record=bool(adopted or before != after),
             is_surprising=bool(adopted or after - before or is_partial or listing.gap),
         )
 
-    def adopt_unexplained(self, message: str, launches: Sequence[UnexplainedLaunch]) -> None:
-        """Record launches as sent: their recipients have got a message.
+    def adopt_unexplained(self, message: str, launch: UnexplainedLaunch) -> None:
+        """Record a launch as sent: its recipients have got a message.
 
-        The service is asked for the recipients: of two launches to the same person only one holds them.
+        The service is asked for them, and for a text that another machine has recorded. If it doesn't list
+        them, they are those that it may have reached.
         """
-        found = [self._find_reached(message, launch) for launch in launches]
-        with self._campaign.ledger.writing() as connection:
-            for launch, (people, definition) in zip(launches, found, strict=True):
-                digest, at = digest_definition(definition), launch.started_at
-                record = self._record(message, digest, launch, at, people)
-                enter_adopted(connection, self._campaign.campaign_id, record, definition)
-
-    def _find_reached(
-        self, message: str, launch: UnexplainedLaunch
-    ) -> tuple[Collection[str], dict[str, Any]]:
-        """Return the fingerprints of a launch's recipients, and the text sent.
-
-        If the service doesn't list them, they are those that it may have reached. Only the service knows the
-        text of a launch that another machine has recorded.
-        """
-        held = set(launch.held.get(message, launch.people))
-        stat = self._campaign.client.read_stat(launch.project_launch_guid)
-        if not isinstance(stat, StatRecord):
-            return held, launch.definition
-        with self._campaign.ledger.reading() as connection:
-            listed = self._name(stat.recipients, self._read_known(connection))
-        return listed if stat.is_whole else held | listed, launch.definition or stat.project_definition
+        people, definition = set(launch.held.get(message, launch.people)), launch.definition
+        stat = self.campaign.client.read_stat(launch.project_launch_guid)
+        if isinstance(stat, StatRecord):
+            with self.campaign.ledger.reading() as connection:
+                listed = self._name(stat.recipients, self._read_known(connection))
+            people = {*listed} if stat.is_whole else people | listed
+            definition = definition or stat.project_definition
+        record = self._record(message, digest_definition(definition), launch, people)
+        with self.campaign.ledger.writing() as connection:
+            enter_adopted(connection, self.campaign.campaign_id, record, definition)
 
     def _read(self, own: Collection[str], *, is_behind: bool) -> LaunchListing:
-        now = self._campaign.now()
-        listing = self._lists.read(own, now)
+        now = self.campaign.now()
+        listing = ListReader(self.campaign).read(own, now)
         if is_behind:
-            return self._lists.widen(listing, now)
+            return ListReader(self.campaign).read(None, now, listing)
         if listing.gap is not None:
             # What a tag's list lacks may be listed without its tag; if that can't be read, the gap stays.
             with suppress(ServiceError):
-                return self._lists.widen(listing, now)
+                return ListReader(self.campaign).read(None, now, listing)
         return listing
 
     def _read_known(self, connection: LedgerConnection) -> _Known:
-        campaign = self._campaign
+        campaign = self.campaign
         dismissed = read_dismissed(connection, campaign.campaign_id)
         claimed = list_claimed(connection, campaign.target)
         forgotten = read_forgotten(connection, campaign.campaign_id)
@@ -325,38 +314,19 @@ class Recovery:
 
     def _name(self, phones: Iterable[str], known: _Known) -> frozenset[str]:
         """Return the fingerprints of people who are not forgotten."""
-        fingerprint, forgotten = self._campaign.fingerprint, known.forgotten
+        fingerprint, forgotten = self.campaign.key.fingerprint, known.forgotten
         if forgotten:
             phones = [one for one in phones if forgotten.isdisjoint(map(fingerprint, list_forms(one)))]
         return frozenset(map(fingerprint, phones))
 
-    def _divide(
-        self,
-        stats: Iterable[StatRecord],
-        explained: Collection[str],
-        own: Collection[str],
-        *,
-        is_behind: bool,
-    ) -> tuple[list[StatRecord], list[StatRecord]]:
-        """Return the launches that no record explains: under the campaign's tags, and others of its time.
-
-        These may have any tag if the record `is_behind`; else one that may be the campaign's all the same.
-        """
-        since = datetime.fromisoformat(self._campaign.now()) - self._history
-        unclaimed, elsewhere = [], []
-        for stat in stats:
-            if normalize_guid(stat.project_launch_guid) in explained:
-                continue
-            if any(is_tagged(stat, tag) for tag in own):
-                unclaimed.append(stat)
-            elif is_behind or any(may_have_tag(stat, tag) for tag in own):
-                moment = parse_moment(stat.project_launch_start)
-                elsewhere += [stat] if moment is None or moment >= since else []
-        return unclaimed, elsewhere
+    def _is_recent(self, stat: StatRecord) -> bool:
+        since = datetime.fromisoformat(self.campaign.now()) - timedelta(seconds=self.history_s)
+        moment = parse_moment(stat.project_launch_start)
+        return moment is None or moment >= since
 
     def _take_in(self, connection: LedgerConnection, stats: Iterable[StatRecord], known: _Known) -> int:
         """Add recipients to adopted launches that were listed without them; return the number of launches."""
-        campaign = self._campaign
+        campaign = self.campaign
         listed = {normalize_guid(stat.project_launch_guid): stat for stat in stats}
         grown = 0
         for one in list_adopted(connection, campaign.campaign_id):
@@ -380,24 +350,29 @@ class Recovery:
         """
         reached: set[tuple[str, str]] = set()
         others = []
-        unsettled = list_unsettled(connection, self._campaign.campaign_id)
+        unsettled = list_unsettled(connection, self.campaign.campaign_id)
         for stat in unclaimed:
             offer, people = offered.find_message(stat, reached, tags), self._name(stat.recipients, known)
             if offer is None or any(is_akin(launch, Candidate(stat, people)) for launch in unsettled):
                 others.append(stat)
                 continue
-            message, at = offer.message.id, write_moment(stat.project_launch_start, self._campaign.now())
+            message, launch = offer.message.id, self._describe(stat, {})
             reached |= {(message, phone) for phone in stat.recipients}
-            record = self._record(message, offer.payload.digest, stat, at, people, offer.arm)
-            enter_adopted(connection, self._campaign.campaign_id, record, stat.project_definition)
+            record = self._record(message, offer.payload.digest, launch, people, offer.arm)
+            enter_adopted(connection, self.campaign.campaign_id, record, stat.project_definition)
         return reached, others
+
+    def _describe(self, stat: StatRecord, held: dict[str, set[str]]) -> UnexplainedLaunch:
+        """Return a listed launch that holds people, by message."""
+        at = write_moment(stat.project_launch_start, self.campaign.now())
+        guid, definition = stat.project_launch_guid, stat.project_definition
+        return UnexplainedLaunch(guid, stat.project_tag, at, definition, held, stat.is_whole)
 
     def _record(
         self,
         message: str,
         digest: str,
-        listed: StatRecord | UnexplainedLaunch,
-        at: str,
+        launch: UnexplainedLaunch,
         people: Iterable[str],
         arm: str | None = None,
     ) -> LaunchRecord:
@@ -405,11 +380,11 @@ class Recovery:
         fingerprints = tuple(sorted(people))
         return LaunchRecord(
             message=message,
-            key=self._campaign.name_launch(message, digest, fingerprints),
-            tag=listed.tag if isinstance(listed, UnexplainedLaunch) else listed.project_tag,
+            key=launch_key(self.campaign.campaign, message, digest, fingerprints),
+            tag=launch.tag,
             payload_digest=digest,
-            project_launch_guid=listed.project_launch_guid,
-            sent_at=at,
+            project_launch_guid=launch.project_launch_guid,
+            sent_at=launch.started_at,
             recipients=fingerprints,
             arm=arm,
         )
@@ -422,7 +397,7 @@ class Recovery:
         known: _Known,
     ) -> None:
         """Hold the people whom launches have reached, or may have, by message."""
-        campaign_id = self._campaign.campaign_id
+        campaign_id = self.campaign.campaign_id
         # Found anew: a launch listed without its people before has held everybody.
         drop_unexplained(connection, campaign_id, [stat.project_launch_guid for stat, _ in found])
         before = {one.project_launch_guid: one for one in earlier if one.is_whole}
@@ -434,11 +409,7 @@ class Recovery:
             for message, fingerprints in before[guid].held.items() if guid in before else ():
                 held.setdefault(message, set()).update(fingerprints)
             if held:
-                at = write_moment(stat.project_launch_start, self._campaign.now())
-                launch = UnexplainedLaunch(
-                    guid, stat.project_tag, at, stat.project_definition, held, stat.is_whole
-                )
-                hold_people(connection, campaign_id, launch)
+                hold_people(connection, campaign_id, self._describe(stat, held))
 
 
 def _list_held(launches: Iterable[UnexplainedLaunch]) -> set[tuple[str, str]]:

@@ -248,10 +248,10 @@ class Delivery:
     breaker: Breaker | None = None
     provenance: Run | None = None
     settle_margin: timedelta | None = None
-    order: MessageOrder = field(default_factory=MessageOrder)
     unclear: dict[int, PlannedLaunch] = field(default_factory=dict, init=False)
     _guids: set[str] = field(default_factory=set, init=False)
     _is_run_entered: bool = field(default=False, init=False)
+    _order: MessageOrder = field(default_factory=MessageOrder, init=False)
     _margin: Margin = field(init=False)
     _labels: dict[str, str] = field(init=False)
     _breaker: Breaker = field(init=False)
@@ -316,17 +316,17 @@ class Delivery:
         recipients who wait for an earlier message: nothing is recorded, and a later run sends them.
         """
         for launch in chain(_take(self._again), _take(self._next), launches):
-            if not self.order.is_free(launch):
+            if not self._order.is_free(launch):
                 self._next.append(launch)
                 return
             if self._is_late(launch):
                 self.report.left["deferred"] += len(launch.phones)
-                self.order.hold(launch.phones)
+                self._order.hold(launch.phones)
                 continue
-            left = self.order.leave_out_held(launch)
+            left = self._order.leave_out_held(launch)
             self.report.left["waiting"] += len(launch.phones) - (len(left.phones) if left else 0)
             if left is not None:
-                self.order.depart(left)
+                self._order.depart(left)
                 yield left
 
     def _is_late(self, launch: PlannedLaunch) -> bool:
@@ -354,7 +354,8 @@ class Delivery:
         self.report.left.update(
             opted_out=admission.opted_out, capped=admission.capped, open_session=len(admission.open_session)
         )
-        self.order.turn_back(admission.find_left_out(due), admission.open_session)
+        if admission.launches != due:
+            self._order.turn_back(due, admission.launches, admission.open_session)
         return list(iterate_in_flight(entered, asked_at))
 
     def _record(
@@ -414,12 +415,9 @@ class Delivery:
         except Exception as error:  # noqa: BLE001  whatever went wrong, the request may have left
             reply = SendReply("unknown", detail=f"an error of this program: {type(error).__name__}")
         if reply is None:
-            return self._end_unsent()
+            return SendReply("not_sent", detail=ENDED if self.report.pause is None else PAUSED)
         self._note_end(number, reply)
         return reply
-
-    def _end_unsent(self) -> SendReply:
-        return SendReply("not_sent", detail=ENDED if self.report.pause is None else PAUSED)
 
     def _fail(self, error: RunnerError) -> SendReply:
         # The lock or the ledger is lost: nothing more leaves; earlier tries have not been accepted.
@@ -476,7 +474,7 @@ class Delivery:
         for in_flight, answer in taken:
             reply = self._judge(answer)
             comes_again = reply.detail == OPTED_OUT
-            self.order.arrive(in_flight.launch, reply, comes_again=comes_again)
+            self._order.arrive(in_flight.launch, reply, comes_again=comes_again)
             self._again += [in_flight.launch] if comes_again else []
             self._unrecorded.append((in_flight, reply))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
-from runner.git.command import Git, GitError, hide_credentials
+from runner.git.command import Git, GitError
 from runner.git.objects import ObjectReader
 
 if TYPE_CHECKING:
@@ -32,32 +32,9 @@ class Clone:
 
     def fetch(self, remote: str, branch: str) -> str | None:
         """Fetch a branch and return its tip; None if the remote has no such branch."""
-        ref = f"refs/heads/{branch}"
-        tip = self.list_refs(remote, ref).get(ref)
-        if tip is not None and self.objects.read(tip) is None:
-            # --depth would cut off the history of a clone that has it.
-            answer = self.git.fetch(remote, ref)
-            if answer.status:
-                raise GitError(f"`git fetch` failed: {answer.reason}")
-        return tip
-
-    def list_refs(self, remote: str, *patterns: str) -> dict[str, str]:
-        """Return the commits of a remote's refs, as `Git.list_refs` does, with the remedy of `record`."""
-        try:
-            return self.git.list_refs(remote, *patterns)
-        except GitError as error:
-            raise GitError(
-                f"the remote {hide_credentials(remote)} cannot be reached: {error.message}",
-                hint="`runner ci record` takes another one with --remote, or none with --no-push",
-            ) from None
-
-    def bring(self, remote: str, commit: str) -> None:
-        """Fetch a commit with its files, and as much history as the clone has of others."""
-        if self.objects.read(commit) is not None:
-            return
-        is_shallow = self.git.run("rev-parse", "--is-shallow-repository") == "true"
-        depth = ["--depth=1"] if is_shallow else []
-        self.git.run("fetch", "--quiet", "--no-tags", *depth, "--", remote, commit)
+        tips = self.git.list_refs(remote, f"refs/heads/{branch}")
+        self.objects.bring(remote, tips)
+        return tips.get(f"refs/heads/{branch}")
 
     def read_head(self) -> str:
         """Return the commit that is checked out."""
@@ -67,19 +44,20 @@ class Clone:
         return found.id
 
     def read_branch(self) -> str | None:
-        """Return the branch that is checked out; None for a detached HEAD."""
-        answer = self.git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
-        return None if answer.status else answer.output.strip()
+        """Return the branch that is checked out, by gitrepository-layout(5); None for a detached HEAD."""
+        place = self.root / ".git"
+        if place.is_file():  # a linked work tree
+            place = self.root / place.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+        head = (place / "HEAD").read_text(encoding="utf-8").removeprefix("ref:").strip()
+        if head.endswith("/.invalid"):  # refs that are kept in tables
+            head = self.git.ask("symbolic-ref", "--quiet", "HEAD").output.strip()
+        return head.removeprefix("refs/heads/") if head.startswith("refs/heads/") else None
 
     def read(self, commit: str, path: str) -> str | None:
         """Return the text of a file in a commit, as `read_text` would; None if it is not there."""
         blob = self.objects.find(commit, path)
         text = None if blob is None else self.objects.load(blob, path)
         return None if text is None else text.replace("\r\n", "\n")
-
-    def list_files(self, commit: str, endings: tuple[str, ...]) -> dict[str, str]:
-        """Return the blobs of a commit's files with these endings, by path."""
-        return self.objects.list_files(commit, endings)
 
 
 def read_text(file: Path) -> str:
@@ -126,7 +104,9 @@ def find_base(clone: Clone, remote: str, environment: Mapping[str, str]) -> str 
         base = parents[0] if len(parents) > 1 else None
     if base is None:
         base = _find_fork(clone, remote, branch, head)
-    clone.bring(remote, base)
+    if clone.objects.read(base) is None:
+        # Of a clone with history it is there.
+        clone.git.run("fetch", "--quiet", "--no-tags", "--depth=1", "--", remote, base)
     return base
 
 

@@ -67,11 +67,7 @@ class Git:
     def ask(
         self, *arguments: str, text: str | None = None, environment: Mapping[str, str] | None = None
     ) -> GitAnswer:
-        """Run a command, with `text` as its input, and return its answer, whether it succeeded or not.
-
-        Raises:
-            GitError: there is no git, it cannot be started, or it took too long.
-        """
+        """Run a command, with `text` as its input, and return its answer, whether it succeeded or not."""
         command = ["git", *arguments]
         try:
             done = subprocess.run(  # noqa: S603  the arguments are this program's own, and no shell reads them
@@ -112,14 +108,10 @@ class Git:
             raise self._not_started(error) from None
 
     def list_refs(self, remote: str, *patterns: str) -> dict[str, str]:
-        """Return the commits of a remote's refs, by full name, that match patterns as for git-ls-remote(1).
-
-        Raises:
-            GitError: the remote cannot be asked; the message is git's reason.
-        """
+        """Return the commits of a remote's refs, by full name, that match git-ls-remote(1) patterns."""
         answer = self.ask("ls-remote", "--quiet", "--", remote, *patterns)
         if answer.status:
-            raise GitError(answer.reason)
+            raise refuse_remote(remote, answer.reason)
         lines = (line.split("\t") for line in answer.output.splitlines())
         return {name: commit for commit, name in lines}
 
@@ -155,11 +147,7 @@ class Git:
     def run(
         self, *arguments: str, text: str | None = None, environment: Mapping[str, str] | None = None
     ) -> str:
-        """Run a command as `ask` does, and return its output without the final line break.
-
-        Raises:
-            GitError: it failed, there is no git, it cannot be started, or it took too long.
-        """
+        """Run a command as `ask` does, and return its output without the final line break."""
         answer = self.ask(*arguments, text=text, environment=environment)
         if answer.status:
             raise _explain(answer, arguments[0])
@@ -181,6 +169,15 @@ def _explain(answer: GitAnswer, command: str) -> GitError:
     remedy = _REMEDY.search(answer.complaint)
     hint = f"if you trust its owner: `{remedy[0]}`" if remedy else None
     return GitError(f"`git {command}` failed: {answer.reason}", hint=hint)
+
+
+def refuse_remote(remote: str, reason: str) -> GitError:
+    """Return the error for a remote that cannot be used."""
+    shown = hide_credentials(remote)
+    return GitError(
+        f"the git remote {shown} cannot be used: {reason}",
+        hint=f"check the network, and that this user may use the remote: git ls-remote {shown}",
+    )
 
 
 def hide_credentials(text: str) -> str:

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from runner.errors import RunnerError, StateLockedError
+from runner.git.command import GitError
 from runner.git.state_ref import (
     STATE_FILE,
     TRIES,
@@ -33,7 +34,6 @@ from runner.git.state_ref import (
     RefMovedError,
     Snapshot,
     State,
-    StateRefError,
 )
 
 if TYPE_CHECKING:
@@ -134,9 +134,8 @@ class Lease:
         self.snapshot = Snapshot()
         self.texts: Mapping[str, str] = {}
         self._moves = 0
-        # The files of the ref's last known commit, and of each commit that this run has tried to put there.
+        # The files of the ref's last known commit.
         self._known: Mapping[str, str] = {}
-        self._tried: dict[str, Snapshot] = {}
         self._began_at = 0.0
         self._lost: RunnerError | None = None
         self._trouble: RunnerError | None = None
@@ -170,12 +169,7 @@ class Lease:
                 self._move_on(self.texts, is_held=False)
 
     def require_held(self) -> None:
-        """Raise unless this run holds the ref for another margin; from any thread.
-
-        Raises:
-            StateLockedError: another run has taken over.
-            GitError: the lease could not be renewed in time, or the ref was deleted.
-        """
+        """Raise unless this run holds the ref for another margin; from any thread."""
         if self._lost is None and self._left_s() > self._terms.margin_s:
             return
         with self.turn:
@@ -186,7 +180,7 @@ class Lease:
                 raise self._lost
             if self._left_s() <= self._terms.margin_s:
                 why = f": {self._trouble.message}" if self._trouble else ""
-                raise StateRefError(
+                raise GitError(
                     f"the hold on {self._ref} could not be renewed in time; nothing more is sent{why}",
                     hint="run the same command again when the remote can be reached",
                 )
@@ -223,33 +217,30 @@ class Lease:
                 texts = self._follow(error.found, texts)
             else:
                 return
-        raise StateRefError(f"{self._ref} moves all the time", hint="run the same command again")
+        raise GitError(f"{self._ref} moves all the time", hint="run the same command again")
 
     def _follow(self, commit: str | None, texts: Mapping[str, str]) -> Mapping[str, str]:
         """Go on from the commit that the ref is at; return the files with what others have added there."""
         if commit is None:
-            self._lost = StateRefError(
+            self._lost = GitError(
                 f"{self._ref} was deleted while this run held it; nothing more is sent",
                 hint="run the same command again: it waits until no other run can be sending, then makes the "
                 "ref",
             )
             raise self._lost
         united = dict(texts)
-        # Perhaps a push of our own whose answer was lost.
-        snapshot = self._tried.get(commit) or self._ref.read_at(commit)
+        snapshot = self._ref.read_at(commit)
         if snapshot is None:
             return texts  # it has moved on: the next push finds where to
-        if commit not in self._tried:
-            self._require_own(snapshot)
-            for name, text in snapshot.record.items():
-                if text != self._known.get(name):
-                    whole = self._unite(name, united.get(name), text)
-                    united |= {} if whole is None else {name: whole}
+        self._require_own(self._ref.read_state(snapshot))
+        for name, text in snapshot.record.items():
+            if text != self._known.get(name):
+                whole = self._unite(name, united.get(name), text)
+                united |= {} if whole is None else {name: whole}
         self._known, self.snapshot, self.texts = snapshot.record, snapshot, united
         return united
 
-    def _require_own(self, snapshot: Snapshot) -> None:
-        state = self._ref.read_state(snapshot)
+    def _require_own(self, state: State) -> None:
         if state.holder is None or state.holder.run != self._holder.run:
             self._lost = StateLockedError(
                 f"this run has lost {self._ref} to another run; nothing more is sent",
@@ -265,9 +256,8 @@ class Lease:
         whole = {**texts, STATE_FILE: state.dump()}
         # What was removed is not to stay in the history of a free ref.
         commit = self._ref.compose(whole, self.snapshot.commit if is_held else None)
-        self._tried[commit] = Snapshot(commit, whole)
         self._ref.swap(self.snapshot.commit, commit)
-        self.snapshot, self._began_at = self._tried[commit], began_at
+        self.snapshot, self._began_at = Snapshot(commit, whole), began_at
         self.texts = self._known = texts
 
 
@@ -286,19 +276,14 @@ def hold_lease(
 
     `seen` is the ref as it was known to be: if it was free, it is taken without another look. `unite` returns
     the text of a file, by name, given this run's text and that of others; None for no file.
-
-    Raises:
-        StateLockedError: another run still holds it.
-        GitError: the ref cannot be read or moved.
     """
     terms = terms or GitLeaseTerms.lasting(holder.lease_s)
     lease = Lease(ref, holder, terms, clocks, unite)
     watch = _Watch(ref, terms, clocks, patience)
-    is_taken = False
-    while not is_taken:
+    while True:
         with suppress(RefMovedError):
             lease.take(*watch.wait(seen))
-            is_taken = True
+            break
         seen = None
     ended = threading.Event()
     thread = threading.Thread(target=lease.keep_renewing, args=(ended,), daemon=True, name="lease")
@@ -330,34 +315,31 @@ class _Watch:
 
     def wait(self, seen: Snapshot | None = None) -> tuple[Snapshot, State]:
         """Return the ref's commit and state as soon as it may be taken; at once if it was `seen` free."""
-        if seen is not None and seen.commit is not None:
-            state = self._ref.read_state(seen)
-            if state.holder is None:
-                return seen, state
         while True:
-            snapshot = self._ref.read()
-            state = self._ref.read_state(snapshot)
-            left_s = self._find_left_s(snapshot.commit, state.holder)
+            is_fresh, snapshot = seen is None, seen or self._ref.read()
+            seen, state = None, self._ref.read_state(snapshot)
+            holder = state.holder
+            if snapshot.commit is not None and (holder is None or self._patience.has_died(holder.run)):
+                return snapshot, state
+            if not is_fresh:
+                continue
+            left_s = self._find_left_s(snapshot.commit, holder)
             if left_s <= 0:
                 return snapshot, state
-            if state.holder is not None:
-                left_s = min(left_s, self._find_patience_s(state.holder))
+            if holder is not None:
+                left_s = min(left_s, self._find_patience_s(holder))
             self._clocks.sleep(min(self._terms.poll_s, left_s))
 
     def _find_left_s(self, commit: str | None, holder: Holder | None) -> float:
-        """Return how many seconds the ref must still be watched."""
-        absence_s = self._terms.watch_s + self._patience.settle_s
+        """Return how many seconds a ref that is held, or missing, must still be watched."""
+        lasting = self._terms if holder is None else GitLeaseTerms.lasting(holder.lease_s)
+        whole_s = lasting.watch_s + (self._patience.settle_s if commit is None else 0)
         if commit != self._watched:
             # Taken after the read: the holder's lease counts from the begin of its push, which was earlier.
             self._watched, self._since = commit, self._clocks.steady()
             if commit is None:
-                self._patience.observe_absence(absence_s)
-        watched_s = self._clocks.steady() - self._since
-        if commit is None:
-            return absence_s - watched_s
-        if holder is None or self._patience.has_died(holder.run):
-            return 0
-        return GitLeaseTerms.lasting(holder.lease_s).watch_s - watched_s
+                self._patience.observe_absence(whole_s)
+        return whole_s - (self._clocks.steady() - self._since)
 
     def _find_patience_s(self, holder: Holder) -> float:
         terms, patience_s = GitLeaseTerms.lasting(holder.lease_s), self._deadline - self._clocks.steady()

@@ -8,13 +8,14 @@ import select
 import threading
 import time
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.git.command import GitError
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from runner.git.command import Git
 
@@ -61,6 +62,8 @@ class ObjectReader:
             except (OSError, ValueError) as error:
                 process.kill()
                 self._process, self._held = None, bytearray()
+                # Of a repository that git does not read, it says why here.
+                self._git.run("rev-parse", "--git-dir")
                 raise GitError(f"`git cat-file` failed: {error}") from None
 
     def load(self, blob: str, path: str = "-") -> str | None:
@@ -102,6 +105,12 @@ class ObjectReader:
             elif name.endswith(endings):
                 found[below + name] = entry
         return found
+
+    def bring(self, remote: str, tips: Mapping[str, str]) -> None:
+        """Fetch refs of a remote whose commits (`tips`) are not here."""
+        missing = [ref for ref, tip in tips.items() if self.list_folder(tip) is None]
+        if missing and (answer := self._git.fetch(remote, *missing)).status:
+            raise GitError(f"`git fetch` failed: {answer.reason}")
 
     def _start(self) -> subprocess.Popen[bytes]:
         process = self._git.start("cat-file", "--batch", *self._options)
@@ -154,35 +163,37 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
     for stream in (process.stdin, process.stdout):
         if stream is not None:
-            stream.close()
+            # One that has ended by itself has not read its last question.
+            with suppress(OSError):
+                stream.close()
 
 
 def write_commit(
     git: Git,
     files: Mapping[str, str],
+    known: Mapping[str, str],
     parent: str | None,
-    texts: Sequence[str] = (),
-    message: str = "",
-    *,
-    people: tuple[str, str] = (_IDENTITY, _IDENTITY),
-    is_whole: bool = False,
+    title: str,
+    nobody: str,
 ) -> str:
-    """Write a commit, and new blobs (`texts`), which no ref leads to; return it.
+    """Write a commit that no ref leads to, of texts by name, and return it.
 
-    `files` has blobs by path: with `is_whole` the commit has no others, else those of the parent stay.
-    `people` are names and addresses of its author and its committer.
+    `known` has the blobs of texts that are there; `nobody` is the id of no object.
     """
     draft = f"refs/runner-draft/{secrets.token_hex(8)}"
-    lines = [f"blob\ndata {len(text.encode())}\n{text}" for text in texts]
-    author, committer = people
-    lines.append(f"commit {draft}\nmark :1\nauthor {author} now\ncommitter {committer} now")
-    lines.append(f"data {len(message.encode())}\n{message}")
+    lines = [f"commit {draft}", "mark :1", f"committer {_IDENTITY} now", _write_data(title)]
     lines += [f"from {parent}"] if parent is not None else []
-    lines += ["deleteall"] if is_whole else []
-    lines += [f"M 100644 {blob} {_quote(name)}" for name, blob in sorted(files.items())]
-    nothing = "0" * len(next(iter(files.values())))
-    lines += ["", "get-mark :1", f"reset {draft}", f"from {nothing}", ""]
+    lines += ["deleteall"]
+    for name, text in sorted(files.items()):
+        blob = known.get(text)
+        lines += [f"M 100644 {blob or 'inline'} {_quote(name)}"]
+        lines += [_write_data(text)] if blob is None else []
+    lines += ["", "get-mark :1", f"reset {draft}", f"from {nobody}", ""]
     return git.run("fast-import", "--quiet", "--date-format=now", text="\n".join(lines) + "\n")
+
+
+def _write_data(text: str) -> str:
+    return f"data {len(text.encode())}\n{text}"
 
 
 def _quote(name: str) -> str:

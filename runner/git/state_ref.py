@@ -11,14 +11,13 @@ Its file `state.json` says who holds it; anybody may add lines to the others.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote
 
-from runner.git.command import Git, GitError, hide_credentials, push_commit
+from runner.git.command import Git, GitError, hide_credentials, push_commit, refuse_remote
 from runner.git.objects import ObjectReader, write_commit
 from runner.version import STATE_VERSION
 
@@ -30,16 +29,12 @@ NAMESPACE = "refs/runner"
 STATE_FILE = "state.json"
 TRIES = 8
 """Pushes tried while others move the ref."""
+_DIGITS = 40
 TIMEOUT_S = 60.0
 """Time limit of one git command, in seconds: less than a lease lasts."""
-_SHA256_DIGITS = 64
 
 
-class StateRefError(GitError):
-    """A ref that cannot be read or moved."""
-
-
-class RefMovedError(StateRefError):
+class RefMovedError(GitError):
     """A ref that somebody else has moved. `found` is its commit now; None if it is gone."""
 
     def __init__(self, message: str, found: str | None) -> None:
@@ -112,8 +107,6 @@ class StateRef:
         self.name = name_ref(target)
         self.objects = objects or ObjectReader(git)
         self.tips: dict[str, str] = {}
-        # An object of the repository: others are named as it is.
-        self._like: str | None = None
         # Texts that the repository has, by blob, and the other way round.
         self._texts: dict[str, str] = {}
         self._blobs: dict[str, str] = {}
@@ -128,12 +121,12 @@ class StateRef:
         if git.ask("remote", "get-url", "--", remote).status:
             known = git.ask("remote")
             if known.status:
-                raise StateRefError(
+                raise GitError(
                     f"the state cannot be kept on the git remote {shown!r}: {known.reason}",
                     hint="run this in a clone of the repository that the campaigns are kept in",
                 )
             names = ", ".join(known.output.split()) or "none"
-            raise StateRefError(
+            raise GitError(
                 f"there is no git remote {shown!r} to keep the state on",
                 hint=f"known: {names}; --state-remote and RUNNER_STATE_REMOTE take a remote's name",
             )
@@ -144,10 +137,7 @@ class StateRef:
 
     def find(self) -> str | None:
         """Return the ref's commit; None if there is no ref."""
-        try:
-            self.tips = self.git.list_refs(self.remote, f"{NAMESPACE}/*", "HEAD")
-        except GitError as error:
-            raise self._unusable(error.message) from None
+        self.tips = self.git.list_refs(self.remote, f"{NAMESPACE}/*", "HEAD")
         return self.tips.get(self.name)
 
     def read(self) -> Snapshot:
@@ -161,12 +151,11 @@ class StateRef:
 
     def read_at(self, commit: str) -> Snapshot | None:
         """Return the ref at a commit that it had just now; None if it has moved on."""
-        self._like = commit
         texts = self._load_all(commit)
         if texts is None:
             answer = self.git.fetch(self.remote, self.name)
             if answer.status and self.find() == commit:
-                raise self._unusable(answer.reason)
+                raise refuse_remote(self.remote, answer.reason)
             texts = self._load_all(commit)
         return None if texts is None else Snapshot(commit, texts)
 
@@ -193,10 +182,10 @@ class StateRef:
             if version == STATE_VERSION:
                 return State(None if holder is None else _read_holder(holder), int(data["moves"]))
         except (ValueError, TypeError, LookupError, AttributeError):
-            raise StateRefError(
+            raise GitError(
                 f"{self} is damaged: {STATE_FILE} in it cannot be read", hint=self.advise_removal()
             ) from None
-        raise StateRefError(f"{self} was written by another version of runner", hint="update runner")
+        raise GitError(f"{self} was written by another version of runner", hint="update runner")
 
     def advise_removal(self) -> str:
         """Return the advice for a ref that cannot be read."""
@@ -208,21 +197,13 @@ class StateRef:
 
     def compose(self, texts: Mapping[str, str], parent: str | None = None) -> str:
         """Return a new local commit of texts by file name; without a parent it drops the history."""
+        head = self.objects.read("HEAD")
+        nobody = "0" * (_DIGITS if head is None else len(head.id))
         # A lockfile can be large, and is on the ref as it was most of the time.
-        blobs = {name: self._blobs.get(text) or self._name_blob(text) for name, text in texts.items()}
-        new = {blob: texts[name] for name, blob in blobs.items() if blob not in self._texts}
-        commit = write_commit(
-            self.git, blobs, parent, tuple(new.values()), f"State of {self.name}", is_whole=True
-        )
-        self._texts |= new
-        self._blobs |= {text: blob for blob, text in new.items()}
+        commit = write_commit(self.git, texts, self._blobs, parent, f"State of {self.name}", nobody)
+        for name, (blob, _) in (self.objects.list_folder(commit) or {}).items():
+            self._texts[blob], self._blobs[texts[name]] = texts[name], blob
         return commit
-
-    def _name_blob(self, text: str) -> str:
-        if self._like is None:
-            self._like = self.git.run("hash-object", "--stdin")
-        data, format_ = text.encode(), "sha256" if len(self._like) == _SHA256_DIGITS else "sha1"
-        return hashlib.new(format_, b"blob %d\0" % len(data) + data).hexdigest()
 
     def swap(self, old: str | None, new: str) -> None:
         """Move the ref from one commit to another; `old` is None for a missing ref.
@@ -253,8 +234,8 @@ class StateRef:
         if found != old or answer.is_overtaken:
             raise RefMovedError(f"{self} was moved by another run", found)
         if not answer.is_refused:
-            raise self._unusable(answer.reason)
-        raise StateRefError(
+            raise refuse_remote(self.remote, answer.reason)
+        raise GitError(
             f"the git remote {self.remote} refuses to move {self.name}: {answer.reason}",
             hint=f"let this user, or the token of CI, push to {NAMESPACE}/* on the remote",
         )
@@ -264,9 +245,6 @@ class StateRef:
 
         `add` returns the texts of all files, given the ref as it is, once or more often; a holder unites them
         with its own. `seen` is the ref as it was a moment ago.
-
-        Raises:
-            GitError: the ref cannot be read or moved.
         """
         for _ in range(TRIES):
             snapshot, seen = seen or self.read(), None
@@ -284,14 +262,8 @@ class StateRef:
                 return True
         raise self._restless()
 
-    def _restless(self) -> StateRefError:
-        return StateRefError(f"{self} moves all the time", hint="run the same command again")
-
-    def _unusable(self, reason: str) -> StateRefError:
-        return StateRefError(
-            f"the git remote {self.remote} cannot be used: {reason}",
-            hint=f"check the network, and that this user may use the remote: git ls-remote {self.remote}",
-        )
+    def _restless(self) -> GitError:
+        return GitError(f"{self} moves all the time", hint="run the same command again")
 
 
 def _read_holder(data: dict[str, Any]) -> Holder:

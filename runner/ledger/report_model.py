@@ -210,16 +210,16 @@ class AudienceRow:
 
 @dataclass(frozen=True, slots=True)
 class OptOutReply:
-    """A result that is evidence of an opt-out, or another result of the same person and launch.
+    """A result that is evidence of an opt-out, of this `state`.
 
-    `state` is that of the evidence, or None. `message` is the id in the ledger; `participant`, a pseudonym.
+    `message` is the id in the ledger; `participant`, a pseudonym.
     """
 
     launch_id: int
     message: str
     result_guid: str
     participant: str
-    state: str | None
+    state: str
     response: str
 
 

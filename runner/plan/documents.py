@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any, Literal, TypedDict
 
 from runner.document import UNSET, Count, Digest, Document, FailedCampaign, Part, Positive, UnsetType
@@ -102,6 +103,25 @@ class ListedCharacter(Part, frozen=True):
     substitute: str | None
 
 
+class FindableDifference(Part, frozen=True):
+    """The smallest difference that a pair of arms can be expected to show (`runner.workflow.plans.power`).
+
+    Attributes:
+        arm: the arm's id.
+        against: the earlier arm's id.
+        people: of the arm: who has the message, gets it now, or may later, by the arms' weights.
+        against_people: of the earlier arm.
+        difference: of the shares who answer, as a fraction of 1, if half of the earlier arm's people do: what
+            is found in 80 of 100 experiments. None if none is.
+    """
+
+    arm: str
+    against: str
+    people: Count
+    against_people: Count
+    difference: Fraction | None
+
+
 class PlannedMessage(MessageCounts, frozen=True, kw_only=True):
     """The plan of one message: who gets it now, and why not the others.
 
@@ -113,6 +133,7 @@ class PlannedMessage(MessageCounts, frozen=True, kw_only=True):
         due: the deferred recipients by the hour in which they are due, in their local time.
         reasons: why recipients are not texted now, in words, with how many each reason holds back.
         costly_characters: characters outside GSM-7, each with what it costs.
+        findable: of an experiment's message that asks: what each pair of arms can show.
     """
 
     arms: dict[str, Count]
@@ -121,6 +142,7 @@ class PlannedMessage(MessageCounts, frozen=True, kw_only=True):
     due: tuple[DueHour, ...]
     reasons: tuple[CountedReason, ...]
     costly_characters: tuple[ListedCharacter, ...]
+    findable: tuple[FindableDifference, ...] = ()
 
 
 class ShownLaunch(Part, frozen=True):

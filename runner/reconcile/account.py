@@ -24,7 +24,7 @@ from runner.ledger.people.replies import (
 from runner.ledger.results.result_feed import read_version
 from runner.optout.reply import find_offered
 from runner.reconcile.ingest import Owners, ResultIngest, leave_out_strangers
-from runner.reconcile.replies import ReplyScreen, read_replies
+from runner.reconcile.replies import ReplyScreen
 from runner.service.paging import ListWalk
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class AccountReading:
 
     def __post_init__(self) -> None:
         """Start with nothing met."""
-        self._screen = ReplyScreen(self.ledger, self.client, self.key, self.at)
+        self._screen = ReplyScreen(self.ledger, self.client, self.key, self.at, (), self._find_offered)
         self._owners = Owners(self.ledger, self.key.target)
         self._ingests = [ResultIngest(one, owners=self._owners) for one in self.contexts.values()]
 
@@ -167,14 +167,12 @@ class AccountReading:
     def _screen_others(self, records: Sequence[ResultRecord]) -> None:
         """Look for opt-outs in results of launches that no campaign of this run has on record."""
         self.elsewhere += len(records)
-        asking = [one for one in read_replies(records, (), self._find_offered) if one.asks]
-        placed, lost = self._screen.place(asking)
-        strange = [one for one in placed if self._screen.is_stranger(one.record)]
-        certain = [one for one in placed if one not in strange]
+        asking = [one.record for one in self._screen.find_requests(records)]
+        certain, others = self._screen.judge(*self._screen.place(asking))
         if certain:
             with self.ledger.writing() as connection:
                 self._screen.enter(connection, certain)
-        self._screen.hold((*lost, *strange))
+        self._screen.hold(others)
 
     def _find_offered(self, record: ResultRecord) -> tuple[str, ...]:
         stat = self._screen.read_launch(record.project_launch_guid)

@@ -19,7 +19,7 @@ from runner.ledger.results.reconciled import (
 )
 from runner.optout.non_answer import find_non_answer
 from runner.optout.reply import find_offered
-from runner.reconcile.replies import ReplyScreen, read_replies
+from runner.reconcile.replies import ReplyScreen
 from runner.service.model import StatRecord, Unreadable
 from runner.source.normalize import normalize_guid
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from runner.ledger.database import Ledger
     from runner.reconcile.launches import ReconcileContext
-    from runner.reconcile.replies import ReadReply
     from runner.service.model import ResultRecord
 
 _KEPT = 64
@@ -101,7 +100,13 @@ class ResultIngest:
         context = self.context
         self._owners = self.owners or Owners(context.ledger, context.key.target)
         self._screen = ReplyScreen(
-            context.ledger, context.client, context.key, context.at, self._find_members
+            context.ledger,
+            context.client,
+            context.key,
+            context.at,
+            context.opt_out_words,
+            self._find_offered,
+            self._find_members,
         )
 
     def store(self, records: Sequence[ResultRecord], partial: Sequence[ResultRecord] = ()) -> Stored:
@@ -116,23 +121,22 @@ class ResultIngest:
         result = Stored(len(ours) < len(records))
         if not ours and not theirs:
             return result
-        authored, lost = self._screen.place(self._read_replies(ours))
-        others, unheard = self._screen.place(one for one in self._read_replies(theirs) if one.asks)
-        asking = [one for one in (*authored, *others) if one.asks]
-        strange = [one for one in asking if self._screen.is_stranger(one.record)]
-        rows = [(one.record, self._make_result(one.record)) for one in authored]
+        authored, lost = self._screen.place(ours)
+        heard, unheard = self._screen.place(one.record for one in self._screen.find_requests(theirs))
+        certain, others = self._screen.judge([*authored, *heard], [*lost, *unheard])
+        rows = [(one, self._make_result(one)) for one in authored]
         ledger = self.context.ledger
         # Results that a power loss takes are read again, by the counts.
-        with ledger.writing() if asking else ledger.writing_again() as connection:
+        with ledger.writing() if certain else ledger.writing_again() as connection:
             # A concurrent request to forget somebody is either seen here, or finds what is stored here.
             exclude_others(connection)
-            gone = self.context.find_forgotten(connection, {one.phone for one in authored})
+            gone = self.context.find_forgotten(connection, {one.participant_phone_number for one in authored})
             kept = [row for record, row in rows if row and record.participant_phone_number not in gone]
             result.changed = store_results(connection, kept)
-            known = [*(one for one in authored if one.phone not in gone), *others] if asking else []
-            self._screen.enter(connection, [one for one in known if one not in strange])
-        self._screen.hold((*lost, *unheard, *strange))
-        result.unreadable = [_doubt(one.record) for one in lost]
+            known = [one for one in certain if one.record.participant_phone_number not in gone]
+            self._screen.enter(connection, known)
+        self._screen.hold(others)
+        result.unreadable = [_doubt(one) for one in lost]
         for record, row in rows:
             if record.participant_phone_number in gone:
                 result.forgotten.setdefault(record.project_launch_guid, set()).add(record.result_guid)
@@ -175,9 +179,6 @@ class ResultIngest:
             self._definitions[guid] = (listed, False) if own is None else (own, True)
         return self._definitions[guid]
 
-    def _read_replies(self, records: Iterable[ResultRecord]) -> list[ReadReply]:
-        return read_replies(records, self.context.opt_out_words, self._find_offered)
-
     def _find_offered(self, record: ResultRecord) -> tuple[str, ...]:
         definition, _ = self._read_definition(record)
         return find_offered(definition, record.question_tag, record.question_text)
@@ -200,18 +201,18 @@ class ResultIngest:
                 return None
         order = record.question_display_order
         return StoredResult(
-            launch_id=self._numbers[record.project_launch_guid],
-            result_guid=record.result_guid,
-            participant=self.context.key.fingerprint(record.participant_phone_number),
-            question_guid=record.question_guid,
-            question_tag=record.question_tag,
-            question_text=record.question_text,
-            question_display_order=ORDER_UNKNOWN if order is None else order,
-            result_answer=record.result_answer,
-            result_response=record.result_response,
-            created=record.created,
-            updated=record.updated,
-            non_answer=self._find_non_answer(record),
+            self._numbers[record.project_launch_guid],
+            record.result_guid,
+            self.context.key.fingerprint(record.participant_phone_number),
+            record.question_guid,
+            record.question_tag,
+            record.question_text,
+            ORDER_UNKNOWN if order is None else order,
+            record.result_answer,
+            record.result_response,
+            record.created,
+            record.updated,
+            self._find_non_answer(record),
         )
 
 

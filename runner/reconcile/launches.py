@@ -226,23 +226,22 @@ class LaunchReader:
         launch. Of several sessions of a person, the one still open is stored.
         """
         key, at = self.context.key, self.context.at
-        phones = {phone for _, stat in read for phone in (*stat.recipients, *stat.stopped)}
+        phones = {phone for _, stat in read for phone in stat.recipients}
         forgotten = self.context.find_forgotten(connection, phones)
         people = {phone: key.fingerprint(phone) for phone in phones - forgotten}
         rows, replies = dict[tuple[int, str], StoredSession](), list[OptOut]()
         for launch, stat in read:
-            number = launch.launch_id
-            blocked = frozenset(stat.blocked)
-            ended = frozenset(stat.stopped), blocked, frozenset(stat.replaced)
-            for phone in filter(people.__contains__, stat.stopped):
-                source: Source = "import" if phone in blocked else "reply"
-                replies.append(OptOut(people[phone], stat.project_launch_guid, source, "confirmed", at))
-            for phone, status in zip(stat.recipients, stat.statuses, strict=True):
-                known = rows.get((number, phone))
-                if phone in people and (known is None or known.status == ENDED):
-                    rows[number, phone] = StoredSession(
-                        number, people[phone], status, *(phone in them for them in ended)
-                    )
+            for phone, status, ending in zip(stat.recipients, stat.statuses, stat.endings, strict=True):
+                if (person := people.get(phone)) is None:
+                    continue
+                is_blocked = ending == "BLOCKED"
+                if is_blocked or ending == "OPTED_OUT":
+                    source: Source = "import" if is_blocked else "reply"
+                    replies.append(OptOut(person, stat.project_launch_guid, source, "confirmed", at))
+                known = rows.get((launch.launch_id, person))
+                if known is None or known.status == ENDED:
+                    ends = is_blocked or ending == "OPTED_OUT", is_blocked, ending == "REPLACED"
+                    rows[launch.launch_id, person] = StoredSession(launch.launch_id, person, status, *ends)
         if replies:
             enter_key(connection, key)
             add_replies(connection, key.target, replies)

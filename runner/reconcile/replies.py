@@ -35,45 +35,11 @@ _FEWEST_DIGITS = 4
 """Digits at a phone's end by which one of a launch's people can be told from the others."""
 
 
-class ReadReply(NamedTuple):
-    """A result, and what its texts say."""
+class Request(NamedTuple):
+    """A result that may opt out, or ask for texts again, and what its texts say."""
 
     record: ResultRecord
     reading: ReplyReading
-
-    @property
-    def phone(self) -> str:
-        """The phone of its author, as far as that is known."""
-        return self.record.participant_phone_number
-
-    @property
-    def asks(self) -> bool:
-        """True if it may opt out, or ask for texts again."""
-        return self.reading.kind != "answer"
-
-
-def read_replies(
-    records: Iterable[ResultRecord],
-    words: tuple[str, ...],
-    find_offered: Callable[[ResultRecord], tuple[str, ...]],
-) -> list[ReadReply]:
-    """Classify replies by both of their texts; the gravest reading counts.
-
-    `find_offered` is called for possible opt-outs only: the responses that its question offers.
-    """
-    found, answers = [], dict[tuple[str, str], ReplyReading]()
-    for record in records:
-        texts = record.result_response, record.result_answer
-        reading = answers.get(texts)
-        if reading is None:
-            reading = _find_gravest(classify(text, words=words) for text in texts)
-            if reading.kind == "answer":
-                answers[texts] = reading
-            else:
-                offered = find_offered(record)
-                reading = _find_gravest(classify(text, offered=offered, words=words) for text in texts)
-        found.append(ReadReply(record, reading))
-    return found
 
 
 def _find_gravest(readings: Iterable[ReplyReading]) -> ReplyReading:
@@ -82,53 +48,78 @@ def _find_gravest(readings: Iterable[ReplyReading]) -> ReplyReading:
 
 @dataclass(slots=True)
 class ReplyScreen:
-    """Finds authors of replies, and enters opt-outs at the moment `at` (UTC, ISO 8601).
+    """Finds requests in replies and their authors, and enters opt-outs at the moment `at` (UTC, ISO 8601).
 
-    `find_members` returns those of some phones that a launch was sent to, by the record of it.
+    `words` are the campaign's own opt-out words. `find_offered` returns the responses that the question of a
+    result offers; `find_members`, those of some phones that a launch was sent to, by the record of it.
     """
 
     ledger: Ledger
     client: ServiceClient
     key: TargetKey
     at: str
+    words: tuple[str, ...]
+    find_offered: Callable[[ResultRecord], tuple[str, ...]]
     find_members: Callable[[str, list[str]], list[str]] = lambda _guid, _phones: []
     _stats: dict[str, StatRecord | None] = field(default_factory=dict, init=False)
 
-    def place(self, replies: Iterable[ReadReply]) -> tuple[list[ReadReply], list[ReadReply]]:
-        """Return replies with the phones of their authors, and those without a certain author."""
+    def find_requests(self, records: Iterable[ResultRecord]) -> list[Request]:
+        """Return the requests among replies, by both of their texts; the gravest reading counts."""
+        found, answers = [], set[tuple[str, str]]()
+        for record in records:
+            texts = record.result_response, record.result_answer
+            if texts in answers:
+                continue
+            if _find_gravest(classify(text, words=self.words) for text in texts).kind == "answer":
+                answers.add(texts)
+                continue
+            offered = self.find_offered(record)
+            reading = _find_gravest(classify(text, offered=offered, words=self.words) for text in texts)
+            if reading.kind != "answer":
+                found.append(Request(record, reading))
+        return found
+
+    def place(self, records: Iterable[ResultRecord]) -> tuple[list[ResultRecord], list[ResultRecord]]:
+        """Return results with the phones of their authors, and those without a certain author."""
         placed, lost = [], []
-        for reply in replies:
-            written = reply.record.participant_phone_number
-            phone = written if written.startswith("+") else self._find_author(reply.record)
-            if phone is None:
-                lost.append(reply)
-            elif phone == written:
-                placed.append(reply)
+        for record in records:
+            if record.participant_phone_number.startswith("+"):
+                placed.append(record)
+            elif phone := self._find_author(record):
+                placed.append(replace(record, participant_phone_number=phone))
             else:
-                placed.append(reply._replace(record=replace(reply.record, participant_phone_number=phone)))
+                lost.append(record)
         return placed, lost
 
-    def enter(self, connection: LedgerConnection, replies: Collection[ReadReply]) -> None:
-        """Enter the opt-outs among replies with known authors, and the wishes to be texted again."""
-        asking = [reply for reply in replies if reply.asks]
-        if not asking:
+    def judge(
+        self, placed: Iterable[ResultRecord], lost: Iterable[ResultRecord]
+    ) -> tuple[list[Request], list[Request]]:
+        """Return the requests of certain authors, and the others, among what `place` has returned."""
+        certain, others = list[Request](), self.find_requests(lost)
+        for request in self.find_requests(placed):
+            (others if self._is_stranger(request.record) else certain).append(request)
+        return certain, others
+
+    def enter(self, connection: LedgerConnection, requests: Collection[Request]) -> None:
+        """Enter opt-outs of known authors, and their wishes to be texted again."""
+        if not requests:
             return
         key = self.key
         enter_key(connection, key)
         opt_outs, proposals = list[OptOut](), list[OptIn]()
-        for reply in asking:
-            guid, author = reply.record.result_guid, key.fingerprint(reply.phone)
-            if reply.reading.kind in _STATES:
-                opt_outs.append(OptOut(author, guid, "reply", _STATES[reply.reading.kind], self.at))
+        for record, reading in requests:
+            guid, author = record.result_guid, key.fingerprint(record.participant_phone_number)
+            if reading.kind in _STATES:
+                opt_outs.append(OptOut(author, guid, "reply", _STATES[reading.kind], self.at))
             else:
-                proposals.append(OptIn(guid, author, reply.record.created, self.at))
+                proposals.append(OptIn(guid, author, record.created, self.at))
         add_replies(connection, key.target, opt_outs)
         add_opt_ins(connection, key.target, proposals)
 
-    def hold(self, replies: Iterable[ReadReply]) -> None:
+    def hold(self, requests: Iterable[Request]) -> None:
         """Hold the people of launches with opt-outs, sure or doubtful, that have no certain author."""
         key, held = self.key, list[OptOut]()
-        for record, reading in replies:
+        for record, reading in requests:
             if reading.kind not in _STATES:
                 continue
             phones, is_whole = self._list_people(record)
@@ -141,7 +132,7 @@ class ReplyScreen:
                 enter_key(connection, key)
                 add_replies(connection, key.target, held)
 
-    def is_stranger(self, record: ResultRecord) -> bool:
+    def _is_stranger(self, record: ResultRecord) -> bool:
         """Return whether a result's phone is none that its launch went to: a service may write its own."""
         phone = record.participant_phone_number
         if self.find_members(record.project_launch_guid, [phone]):

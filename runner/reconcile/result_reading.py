@@ -244,14 +244,13 @@ class ResultReading:
     def _list_parts(self, launches: Sequence[ReadLaunch], *, full: bool) -> list[_LaunchList]:
         """Return the lists of launches.
 
-        A launch is read whole if some of its results are not kept, as these look new; if the ledger has more
-        than the service counts, as only the list tells which; and if the ledger has none yet.
+        A launch is read whole if the ledger has more than the service counts, as only the list tells which;
+        and if the ledger has none yet.
         """
         parts = []
         with self.context.ledger.reading() as connection:
-            self.reader.count_held(connection, launches)
             for one in launches:
-                is_whole = full or not 0 < one.held < (one.num_results or 0) or one.forgotten > 0
+                is_whole = full or not 0 < one.held < (one.num_results or 0)
                 held = set[str]() if is_whole else list_held(connection, one.launch_id)
                 parts.append(_LaunchList(one, is_whole, held))
         return parts

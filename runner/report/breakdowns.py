@@ -9,25 +9,22 @@ from typing import TYPE_CHECKING, TypeVar
 
 from runner.campaign.model import SCORED
 from runner.campaign.scales import read_points
-from runner.report.facts import GroupTally
+from runner.report.facts import AnswerReading, GroupTally, PooledOutline, QuestionOutline, Tally
 from runner.report.people_model import ColumnReport, GroupReport
-from runner.report.question_model import QuestionReport, ResponseCount
+from runner.report.question_model import QuestionReport, ResponseCount, Score
 from runner.report.scores import (
     Z_95,
+    add_mean,
     divide,
     net_promoter_score,
+    rate_response,
     satisfaction_score,
-    summarise_numbers,
-    wilson_interval,
 )
 from runner.source.normalize import fold_answer
 from runner.wording import hide_phones
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from runner.report.facts import AnswerReading, PooledOutline, QuestionOutline, Tally
-    from runner.report.question_model import Score
 
 
 _Key = TypeVar("_Key")
@@ -38,13 +35,12 @@ NO_VALUE = "(empty)"
 """The name of the group of recipients whose cell is blank, or who have left the audience."""
 
 
-def summarise_unread(question: QuestionOutline) -> QuestionReport:
-    """Return the report of a question without answers, as not all were read."""
-    return QuestionReport(question.tag, hide_phones(question.text), question.scale)
-
-
-def summarise_question(question: QuestionOutline, readings: Tally, asked: int | None) -> QuestionReport:
-    """Return the report of a question from its answers, and the people who were asked, if that is known."""
+def summarise_question(
+    question: QuestionOutline, readings: Tally | None, asked: int | None = None
+) -> QuestionReport:
+    """Return the report of a question from its answers and the people who were asked, as far as known."""
+    if readings is None:
+        return QuestionReport(question.tag, hide_phones(question.text), question.scale)
     answers = sum(readings.values())
     return score_question(question, readings).replace(
         asked=asked,
@@ -69,16 +65,7 @@ def score_question(question: QuestionOutline, readings: Tally, z: float = Z_95) 
         if question.scale == "csat"
         else None,
     )
-    if question.scale not in ("csat", "ces", "number"):
-        return scored
-    summary = summarise_numbers(numbers, z)
-    return scored.replace(
-        mean=summary.mean,
-        median=summary.median,
-        mean_interval=summary.interval,
-        mean_standard_error=summary.standard_error,
-        numeric_answers=summary.counted,
-    )
+    return add_mean(scored, numbers, z) if question.scale in ("csat", "ces", "number") else scored
 
 
 def _distribute(question: QuestionOutline, readings: Tally, answers: int) -> Iterator[ResponseCount]:
@@ -224,23 +211,19 @@ def describe_group(
     `reach` is that of its intervals in standard errors, `score_reaches` of those of the scores of some
     questions; None for no intervals.
     """
-    has_rate = 0 < group.texted >= group.answered
     scores: list[Score] = []
     for number, pooled in enumerate(questions):
         own = score_reaches.get(number, reach)
         score = score_question(pooled.question, group.readings.get(number, {}), own or Z_95).score
-        if score is None or pooled.question.scale not in SCORED:
-            continue
-        if number in scoreless:
-            score = score.replace(value=None, interval=None, standard_error=None, satisfied=None)
-        score = score.leave_out_few()
-        scores.append(score if own else score.replace(interval=None))
-    interval = wilson_interval(group.answered, group.texted, reach) if has_rate and reach else None
+        if score is not None:
+            score = score.leave_out_few(is_hidden=number in scoreless)
+            scores.append(score if own else score.replace(interval=None))
+    rate, interval = rate_response(group.texted, group.answered, reach)
     return GroupReport(
         name=name,
         texted=group.texted,
         answered=group.answered,
-        response_rate=divide(group.answered, group.texted) if has_rate else None,
+        response_rate=rate,
         response_rate_interval=interval,
         completed=group.completed,
         scores=tuple(scores),

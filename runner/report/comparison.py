@@ -34,16 +34,14 @@ from math import exp, fsum, hypot, inf, isfinite, log, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from runner.report.comparison_model import Change, PairComparison
-from runner.report.facts import Deadline
+from runner.report.comparison_model import Change, Compared, PairComparison, Verdict
+from runner.report.facts import AnalysisPlan, Deadline
 from runner.report.scores import Z_95, divide, wilson_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from zoneinfo import ZoneInfo
 
-    from runner.report.comparison_model import Compared, Verdict
-    from runner.report.facts import AnalysisPlan
     from runner.report.question_model import Interval
 
 

@@ -12,7 +12,7 @@ from runner.report.question_model import Interval, Rate
 
 Verdict = Literal["too_early", "too_few", "no_difference_shown", "differs"]
 Compared = Literal["response", "score"]
-"""What is compared: the response rate, or the campaign's score in its unit."""
+"""The measures compared: the response rate, or the campaign's score in its unit."""
 
 
 class PairComparison(Part, frozen=True):
@@ -84,7 +84,7 @@ class ArmShare(Part, frozen=True):
 
 
 class SplitReport(Part, frozen=True):
-    """Whether people were split among the arms as planned (sample ratio mismatch).
+    """The split of people among the arms, against the planned one (sample ratio mismatch).
 
     Attributes:
         arms: in the campaign's order.
@@ -168,7 +168,7 @@ class WaveTest(Part, frozen=True):
 
 
 class Change(Part, frozen=True):
-    """What has changed since the last wave.
+    """The change since the last wave.
 
     Attributes:
         measure: `response` or `score`.
@@ -195,8 +195,8 @@ class SeriesReport(Part, frozen=True):
 
     Attributes:
         name: the series' name in the campaign files.
-        waves: of the campaigns that the command was given, those that were sent, the earliest first; a report
-            of one file has no other waves.
+        waves: those that were sent, the earliest first: of the campaigns that the command was given, and of
+            the project's others, as the ledger has them.
         changes: of this campaign against the wave before it; none for the first.
         tests: over all waves; none of fewer than three, as two have their change.
     """

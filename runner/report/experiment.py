@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -27,18 +28,16 @@ from runner.report.comparison_model import (
     Wave,
     WaveTest,
 )
-from runner.report.question_model import LEAST_FOR_SCORE
-from runner.report.scores import chi_squared_p_value, divide
+from runner.report.question_model import LEAST_FOR_SCORE, Interval, Score
+from runner.report.scores import Z_95, chi_squared_p_value, divide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from runner.report.comparison_model import Change, Compared
-    from runner.report.facts import AnswerReading, ArmTally, CampaignOutline
+    from runner.report.comparison_model import Change, Compared, PairComparison
+    from runner.report.facts import ArmTally, CampaignOutline, GroupTally
     from runner.report.model import CampaignReport
-    from runner.report.people_model import GroupReport
-    from runner.report.question_model import Interval, Score
 
 _SPLIT_SIGNIFICANCE = 0.001
 _LEAST_WAVES = 3
@@ -59,7 +58,7 @@ def describe_experiment(
     asks = any(one.questions for one in outline.messages)
     if not is_read or not asks:
         return ExperimentReport(experiment.message, (), split=split)
-    deadline, plan = tally.deadline, experiment.analysis
+    plan, is_due = experiment.analysis, tally.deadline.is_due
     at_every_look = plan.at is None and plan.per_arm is None
     responses = [
         share(arm, min(group.answered, group.texted), group.texted) for arm, group in tally.groups.items()
@@ -70,62 +69,53 @@ def describe_experiment(
         *compare_arms("score", scores, at_every_look=at_every_look),
     )
     few = {one.name for one in scores if one.counted < LEAST_FOR_SCORE}
-    comparisons = tuple(
-        one.replace(difference=None, interval=None, p_value=None)
-        if one.measure == "score" and few.intersection((one.arm, one.against))
-        else one
-        for one in comparisons
-    )
-    if not deadline.is_due:
-        comparisons = tuple(
-            one.replace(interval=None, p_value=None, verdict="too_early") for one in comparisons
-        )
-    analysis = AnalysisReport(
-        method="sequential" if at_every_look else "fixed",
-        due=deadline.due,
-        per_arm=plan.per_arm,
-        is_due=deadline.is_due,
-        answered_later=None if deadline.cutoff_us is None else tally.answered_later,
-    )
     reaches = [find_reach(one, at_every_look=at_every_look) for one in (responses, scores)]
-    arms = _describe_arms(
-        outline, tally, [one if deadline.is_due and isfinite(one) else None for one in reaches]
+    reach, score_reach = (one if is_due and isfinite(one) else None for one in reaches)
+    own = {} if outline.score is None else {outline.score: score_reach}
+    return ExperimentReport(
+        experiment.message,
+        arms=tuple(
+            describe_group(outline.questions, arm, group, (), reach, own)
+            for arm, group in tally.groups.items()
+        ),
+        comparisons=tuple(_leave_out(one, few, is_due=is_due) for one in comparisons),
+        analysis=build(
+            AnalysisReport,
+            tally.deadline,
+            method="sequential" if at_every_look else "fixed",
+            per_arm=plan.per_arm,
+            answered_later=None if tally.deadline.cutoff_us is None else tally.answered_later,
+        ),
+        split=split,
     )
-    return ExperimentReport(experiment.message, arms, comparisons, analysis, split)
 
 
-def _describe_arms(
-    outline: CampaignOutline, tally: ArmTally, reaches: Sequence[float | None]
-) -> tuple[GroupReport, ...]:
-    own = {} if outline.score is None else {outline.score: reaches[1]}
-    return tuple(
-        describe_group(outline.questions, arm, group, (), reaches[0], own)
-        for arm, group in tally.groups.items()
-    )
+def _leave_out(one: PairComparison, few: Collection[str], *, is_due: bool) -> PairComparison:
+    """Return a comparison without what rests on few answers, and as long as it is too early."""
+    if one.measure == "score" and not {one.arm, one.against}.isdisjoint(few):
+        one = one.replace(difference=None, interval=None, p_value=None)
+    return one if is_due else one.replace(interval=None, p_value=None, verdict="too_early")
 
 
 def _sample_scores(outline: CampaignOutline, tally: ArmTally, number: int) -> list[Sample]:
     """Return the campaign's score of each arm."""
-    question = outline.questions[number].question
-    samples = []
-    for arm, group in tally.groups.items():
-        readings = group.readings.get(number, {})
 
-        def find(z: float, readings: Mapping[AnswerReading, int] = readings) -> Interval | None:
-            score = score_question(question, readings, z).score
-            return None if score is None else score.interval
+    def score(group: GroupTally, z: float = Z_95) -> Score | None:
+        return score_question(outline.questions[number].question, group.readings.get(number, {}), z).score
 
-        samples += _sample(arm, score_question(question, readings).score, find)
-    return samples
+    def find(group: GroupTally, z: float) -> Interval | None:
+        found = score(group, z)
+        return None if found is None else found.interval
+
+    scores = ((arm, group, score(group)) for arm, group in tally.groups.items())
+    return [_sample(arm, one, partial(find, group)) for arm, group, one in scores if one is not None]
 
 
-def _sample(name: str, score: Score | None, find: Callable[[float], Interval | None]) -> list[Sample]:
-    """Return the sample of a score, if there is one."""
-    if score is None:
-        return []
+def _sample(name: str, score: Score, find: Callable[[float], Interval | None]) -> Sample:
+    """Return the sample of a score."""
     if score.satisfied is not None:
-        return [share(name, score.satisfied, score.counted)]
-    return [Sample(name, score.counted, score.value, find, standard_error=score.standard_error)]
+        return share(name, score.satisfied, score.counted)
+    return Sample(name, score.counted, score.value, find, standard_error=score.standard_error)
 
 
 def _check_split(assigned: Mapping[str, int], weights: Mapping[str, float]) -> SplitReport | None:
@@ -189,9 +179,7 @@ def _sample_wave(measure: Compared, wave: CampaignReport, report: CampaignReport
         return share(wave.campaign, people.answered, people.texted)
     if score is None or report.score is None or score.measure != report.score.measure:
         return None
-    if score.value is None:
-        return None
-    return next(iter(_sample(wave.campaign, score, lambda _: score.interval)), None)
+    return None if score.value is None else _sample(wave.campaign, score, lambda _: score.interval)
 
 
 def _test_waves(measure: Compared, samples: Sequence[Sample]) -> list[WaveTest]:

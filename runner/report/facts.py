@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 if TYPE_CHECKING:
     from datetime import date, datetime
-    from fractions import Fraction
 
     from runner.campaign.model import ResponseValue
     from runner.ledger.report_model import (
@@ -46,14 +46,6 @@ class QuestionOutline:
 
 
 @dataclass(frozen=True, slots=True)
-class WayOutline:
-    """One way in which a message goes out: that of an arm, or the only one, with an empty arm."""
-
-    arm: str
-    questions: tuple[QuestionOutline, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class AnalysisPlan:
     """The time of an experiment's verdict: a day, or the people texted in each arm, which fix one.
 
@@ -64,30 +56,55 @@ class AnalysisPlan:
     per_arm: int | None = None
 
 
+Way = tuple[QuestionOutline, ...]
+"""The questions of one way in which a message goes out."""
+
+
 @dataclass(frozen=True, slots=True)
 class MessageOutline:
     """One message as the campaign sends it, with the questions of all ways, each tag once.
 
-    Without `ways` there is one, without introduction and conclusion. A plain text has no questions.
+    `ways` are by arm; without any there is one, of an empty arm. A plain text has no questions.
     """
 
     id: str
     tag: str
-    questions: tuple[QuestionOutline, ...] = ()
-    ways: tuple[WayOutline, ...] = ()
+    questions: Way = ()
+    ways: Mapping[str, Way] = field(default_factory=dict)
 
     @property
-    def all_ways(self) -> tuple[WayOutline, ...]:
-        """The ways in which it goes out, at least one."""
-        return self.ways or (WayOutline("", self.questions),)
+    def all_ways(self) -> Mapping[str, Way]:
+        """The ways in which it goes out by arm, at least one."""
+        return self.ways or {"": self.questions}
 
 
 @dataclass(frozen=True, slots=True)
 class PooledOutline:
-    """A question as the first message asks it, and the ids of all messages that ask it on the same scale."""
+    """A question of the campaign, over all messages and arms that ask it on the same scale.
+
+    Attributes:
+        question: as the first message asks it.
+        messages: the ids of the messages.
+        labels: of all responses, each once, with what they count as.
+    """
 
     question: QuestionOutline
     messages: tuple[str, ...]
+    labels: Mapping[str, Fraction | None] = field(default_factory=dict)
+
+    @property
+    def low_end(self) -> Fraction:
+        """The highest low score: of `nps` detractors', else the second lowest point."""
+        points = sorted({point for point in self.labels.values() if point is not None})
+        return Fraction(6) if self.question.scale == "nps" else points[:2][-1]
+
+    @property
+    def is_whole(self) -> bool:
+        """True if it has a score, and all that counts in it is a whole number."""
+        points = [point for point in self.labels.values() if point is not None]
+        return self.question.scale in ("nps", "csat", "ces") and all(
+            point.denominator == 1 for point in points
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,12 +241,14 @@ class GroupTally:
         answered: people with at least one answer.
         completed: people who reached the end of a survey; None where answers count only before a day.
         readings: of the campaign's scored questions.
+        people: all who were sent something, or may have been.
     """
 
     texted: int = 0
     answered: int = 0
     completed: int | None = 0
     readings: Readings = field(default_factory=dict)
+    people: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from runner.campaign.model import SCORED
+from runner.campaign.model import SCORED, Analysis, Campaign, Message
+from runner.campaign.scales import read_points
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.people.replies import count_waiting
 from runner.ledger.results import sendings
@@ -24,7 +25,6 @@ from runner.report.facts import (
     MessageOutline,
     PooledOutline,
     QuestionOutline,
-    WayOutline,
 )
 from runner.source.normalize import fold_answer
 from runner.text.include import include_folder
@@ -32,11 +32,12 @@ from runner.text.template import TextCompiler
 from runner.timing.zone import load_zone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from fractions import Fraction
 
-    from runner.campaign.model import Analysis, Campaign, Message, Question
     from runner.ledger.report_model import OptOutReply
     from runner.ledger.target_key import LedgerConnection
+    from runner.report.facts import Way
 
 
 _PERCENT = 100
@@ -73,10 +74,14 @@ def outline_campaign(campaign: Campaign) -> CampaignOutline:
 def _outline_messages(campaign: Campaign) -> Iterator[MessageOutline]:
     compiler = TextCompiler(include_folder(campaign))
     for message in campaign.messages:
+        base = _outline_questions(campaign, compiler, message)
         arms = campaign.list_arms(message.id) or {"": message}
-        ways = tuple(_outline_way(campaign, compiler, arm, varied) for arm, varied in arms.items())
-        base = _outline_way(campaign, compiler, "", message)
-        yield MessageOutline(message.id, message.tag, _merge_questions(base, *ways), ways)
+        ways = {arm: _outline_questions(campaign, compiler, varied) for arm, varied in arms.items()}
+        # Each tag once, as the message or else the first arm asks it.
+        questions: dict[str, QuestionOutline] = {}
+        for question in chain(base, *ways.values()):
+            questions.setdefault(question.tag, question)
+        yield MessageOutline(message.id, message.tag, tuple(questions.values()), ways)
 
 
 def _outline_analysis(analysis: Analysis | None) -> AnalysisPlan:
@@ -87,18 +92,30 @@ def _outline_analysis(analysis: Analysis | None) -> AnalysisPlan:
 
 def pool_questions(messages: Sequence[MessageOutline]) -> Iterator[PooledOutline]:
     """Yield every question, each tag and scale once, with the responses of all messages."""
-    asked: dict[tuple[str, str], dict[str, QuestionOutline]] = {}
+    asked: dict[tuple[str, str], list[tuple[MessageOutline, QuestionOutline]]] = {}
     for message in messages:
         for question in message.questions:
-            asked.setdefault((question.tag, question.scale), {})[message.id] = question
-    for by_message in asked.values():
-        first = next(iter(by_message.values()))
+            asked.setdefault((question.tag, question.scale), []).append((message, question))
+    for asking in asked.values():
+        first = asking[0][1]
         if first.scale not in SCORED and first.responses:
             offered: dict[str, str] = {}
-            for text in (text for one in by_message.values() for text in one.responses):
+            for text in (text for _, one in asking for text in one.responses):
                 offered.setdefault(fold_answer(text), text)
             first = replace(first, responses=tuple(offered.values()), values=())
-        yield PooledOutline(first, tuple(by_message))
+        ways = (way for message, _ in asking for way in message.all_ways.values())
+        yield PooledOutline(first, tuple(message.id for message, _ in asking), _list_labels(first, ways))
+
+
+def _list_labels(question: QuestionOutline, ways: Iterable[Way]) -> dict[str, Fraction | None]:
+    """Return all responses to a question, with the points that they count as."""
+    found: dict[str, tuple[str, Fraction | None]] = {}
+    for one in chain.from_iterable(ways):
+        if (one.tag, one.scale) == (question.tag, question.scale):
+            points = read_points(one.scale, one.responses, one.values)
+            for label, point in zip(one.responses, points, strict=True):
+                found.setdefault(fold_answer(label), (label, point))
+    return dict(found.values())
 
 
 def _find_score(campaign: Campaign, questions: Sequence[PooledOutline]) -> int | None:
@@ -121,29 +138,19 @@ def _find_score(campaign: Campaign, questions: Sequence[PooledOutline]) -> int |
     return next(shared, scored[0] if len(scored) == 1 else None)
 
 
-def _merge_questions(*ways: WayOutline) -> tuple[QuestionOutline, ...]:
-    """Return the questions of all ways, each tag once, as the message or else the first arm asks it."""
-    questions: dict[str, QuestionOutline] = {}
-    for way in ways:
-        for question in way.questions:
-            questions.setdefault(question.tag, question)
-    return tuple(questions.values())
-
-
-def _outline_way(campaign: Campaign, compiler: TextCompiler, arm: str, message: Message) -> WayOutline:
-    questions = (_outline_question(campaign, compiler, question) for question in message.questions)
-    return WayOutline(arm, tuple(questions))
-
-
-def _outline_question(campaign: Campaign, compiler: TextCompiler, question: Question) -> QuestionOutline:
-    ending = question.conclude_on
-    return QuestionOutline(
-        tag=question.tag,
-        text=compiler.outline(question.text, campaign.vars),
-        responses=tuple(compiler.outline(response, campaign.vars) for response in question.responses),
-        scale=question.scale,
-        conclude_on=compiler.outline(ending, campaign.vars) if ending else None,
-        values=question.values,
+def _outline_questions(campaign: Campaign, compiler: TextCompiler, message: Message) -> Way:
+    return tuple(
+        QuestionOutline(
+            tag=question.tag,
+            text=compiler.outline(question.text, campaign.vars),
+            responses=tuple(compiler.outline(response, campaign.vars) for response in question.responses),
+            scale=question.scale,
+            conclude_on=compiler.outline(question.conclude_on, campaign.vars)
+            if question.conclude_on
+            else None,
+            values=question.values,
+        )
+        for question in message.questions
     )
 
 
@@ -174,32 +181,17 @@ def gather_facts(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Refusals:
-    """The results of a campaign that opt out, and so are no answers.
+def read_refusals(connection: LedgerConnection, campaign_id: int) -> dict[tuple[int, str], bool]:
+    """Return a campaign's results that opt out, and so are no answers.
 
-    Attributes:
-        results: by the ledger's number of the launch and `result_guid`, whether it is an opt-out on record.
-        refusing: the people who opted out by reply and answered nothing, by message id.
+    The keys are the ledger's number of the launch and `result_guid`; the values, whether it is an opt-out on
+    record: its author may have been let in again.
     """
-
-    results: Mapping[tuple[int, str], bool]
-    refusing: Counter[str]
-
-
-def read_refusals(connection: LedgerConnection, campaign_id: int, message_ids: Mapping[str, str]) -> Refusals:
-    """Return a campaign's results that opt out; `message_ids` maps former ids of messages to present ones."""
-    refused: dict[tuple[int, str], bool] = {}
-    refusing: set[tuple[str, str]] = set()
-    answering: set[tuple[str, str]] = set()
-    for reply in iterate_opt_out_replies(connection, campaign_id):
-        person = message_ids.get(reply.message, reply.message), reply.participant
-        if _opts_out(reply):
-            refused[reply.launch_id, reply.result_guid] = reply.state == "confirmed"
-            refusing.add(person)
-        else:
-            answering.add(person)
-    return Refusals(refused, Counter(message for message, _ in refusing - answering))
+    return {
+        (reply.launch_id, reply.result_guid): reply.state == "confirmed"
+        for reply in iterate_opt_out_replies(connection, campaign_id)
+        if _opts_out(reply)
+    }
 
 
 def _opts_out(reply: OptOutReply) -> bool:

@@ -1,4 +1,4 @@
-"""What people wrote, without what tells who they are: addresses, phone numbers, and their own names.
+"""The masking of what tells who people are in what they wrote: addresses, phone numbers, and their own names.
 
 Names are what the audience says of the person: each cell, and each of its words, so `Ada Lovelace` masks
 `ada`. Masking rather takes too much than too little: it cannot know what a cell means. It does not know of

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from runner.document import build
 from runner.ledger.model import parse_moment
 from runner.ledger.report_model import COUNTED, MessageTotals, NamedCount, PartialCount, name_parts
-from runner.report.breakdowns import add_up, break_down, summarise_question, summarise_unread
+from runner.report.breakdowns import add_up, break_down, summarise_question
 from runner.report.experiment import describe_experiment
-from runner.report.facts import MessageTally, PooledTally
-from runner.report.funnel import estimate_eligibility, outcome_rates
+from runner.report.facts import CampaignFacts, CampaignOutline, CampaignTally, MessageOutline, MessageTally
 from runner.report.model import (
     Audience,
     CampaignReport,
@@ -25,8 +24,8 @@ from runner.report.model import (
     RunReport,
     Sessions,
 )
-from runner.report.people_model import SMALL_GROUP
-from runner.report.scores import divide, wilson_interval
+from runner.report.people_model import SMALL_GROUP, PeopleReport, estimate_eligibility, outcome_rates
+from runner.report.scores import divide, rate_response
 from runner.source.quantity import read_number
 from runner.wording import hide_phones
 
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from runner.ledger.report_model import AudienceRow, OpenDifferences, RunRow, ServicePlan
-    from runner.report.facts import CampaignFacts, CampaignOutline, CampaignTally, MessageOutline
-    from runner.report.people_model import PeopleReport
     from runner.report.question_model import QuestionReport
 
 
@@ -105,11 +102,6 @@ class _Message:
         return self.tally.texted if is_known else None
 
     @property
-    def has_rate(self) -> bool:
-        """True if the response rate is defined, and known."""
-        return bool(self.outline.questions) and 0 < (self.texted or 0) >= self.tally.answered
-
-    @property
     def knows_sessions(self) -> bool:
         """True if it is known how each session stands, apart from those of forgotten people.
 
@@ -124,15 +116,7 @@ class _Message:
 
 def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_GROUP) -> CampaignReport:
     """Return a campaign's metrics. Groups of fewer than `least` people are not shown."""
-    messages = {
-        one.id: _Message(
-            facts,
-            one,
-            facts.totals.get(one.id, MessageTotals(one.id)),
-            tally.messages.get(one.id, MessageTally()),
-        )
-        for one in facts.outline.messages
-    }
+    messages = {one.id: _find_message(facts, one, tally) for one in facts.outline.messages}
     is_read = all(one.is_read for one in messages.values())
     reported = tuple(map(_summarise_message, messages.values()))
     people = _summarise_people(facts, tally.people, messages)
@@ -169,6 +153,11 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
             facts.outline, tally.arms, is_read=is_read and people.texted is not None
         ),
     )
+
+
+def _find_message(facts: CampaignFacts, outline: MessageOutline, tally: CampaignTally) -> _Message:
+    totals = facts.totals.get(outline.id, MessageTotals(outline.id))
+    return _Message(facts, outline, totals, tally.messages.get(outline.id, MessageTally()))
 
 
 def _find_own_discrepancies(tally: CampaignTally, people: PeopleReport) -> Iterator[str]:
@@ -225,22 +214,20 @@ def _summarise_people(
 
 
 def _rate(people: PeopleReport) -> PeopleReport:
-    """Return people with the rates of what is known of them, as `runner.report.funnel` defines them."""
-    texted, answered, dispositions = people.texted, people.answered, people.dispositions
-    people = people.replace(completion_rate=divide(people.completed, answered))
-    if texted and answered is not None and texted >= answered:
-        people = people.replace(
-            response_rate=divide(answered, texted),
-            response_rate_interval=wilson_interval(answered, texted),
-            response_rate_without_replaced=None
-            if dispositions is None
-            else divide(answered, texted - dispositions.replaced),
-        )
+    """Return people with the rates of what is known of them, as `runner.report.people_model` defines them."""
+    answered, dispositions = people.answered, people.dispositions
+    rate, interval = rate_response(people.texted, answered)
+    people = people.replace(
+        response_rate=rate,
+        response_rate_interval=interval,
+        completion_rate=divide(people.completed, answered),
+    )
     if dispositions is None:
         return people
     # Nobody is known to be ineligible: a refused send says nothing of its recipients.
     rates = outcome_rates(dispositions, estimate_eligibility(dispositions.eligible, 0))
-    return people.replace(rates=rates)
+    rest = None if rate is None or people.texted is None else people.texted - dispositions.replaced
+    return people.replace(rates=rates, response_rate_without_replaced=divide(answered, rest))
 
 
 def _report_run(row: RunRow) -> RunReport:
@@ -261,10 +248,10 @@ def _pool_questions(
             own = known[pooled.messages[0], pooled.question.tag]
             yield PooledQuestion(own, (QuestionPart(pooled.messages[0], own.answers),))
         elif not all(messages[name].is_read for name in pooled.messages):
-            unread = summarise_unread(pooled.question)
+            unread = summarise_question(pooled.question, None)
             yield PooledQuestion(unread, tuple(QuestionPart(name, None) for name in pooled.messages))
         else:
-            counted = tally.questions.get(number, PooledTally())
+            counted = tally.questions[number]
             parts = add_up((message, count) for (message, _), count in counted.readings.items())
             readings = add_up((reading, count) for (_, reading), count in counted.readings.items())
             is_known = all(messages[name].texted is not None for name in pooled.messages)
@@ -281,7 +268,7 @@ def _summarise_message(one: _Message) -> MessageReport:
     if not outline.questions:
         known |= {"participants_answered": None, "participants_completed": None}
     ended = divide(known["participants_completed"], known["participants_answered"])
-    texted = one.texted if one.has_rate else None
+    rate, _ = rate_response(one.texted if outline.questions else None, tally.answered)
     plan_share, cost_usd = price_renders(totals.renders, one.facts.price)
     return build(
         MessageReport,
@@ -296,7 +283,7 @@ def _summarise_message(one: _Message) -> MessageReport:
         texted=one.texted,
         rejected=_know_rejected(one),
         sessions=Sessions(totals.queued, totals.active, totals.complete),
-        response_rate=divide(tally.answered, texted),
+        response_rate=rate,
         completion_rate=ended if outline.questions else None,
         **known,
         discrepancies=tuple(_find_discrepancies(one)),
@@ -344,14 +331,12 @@ def _list_parts(one: _Message, held: Mapping[str, int]) -> tuple[NamedCount, ...
 
 
 def _summarise_questions(one: _Message) -> Iterator[QuestionReport]:
-    firsts = {way.questions[0].tag for way in one.outline.all_ways if way.questions}
+    firsts = {way[0].tag for way in one.outline.all_ways.values() if way}
     for question in one.outline.questions:
-        if not one.is_read:
-            yield summarise_unread(question)
-            continue
-        is_known = one.texted is not None or question.tag not in firsts
+        is_known = one.is_read and (one.texted is not None or question.tag not in firsts)
         asked = one.tally.asked.get(question.tag, 0) if is_known else None
-        yield summarise_question(question, one.tally.questions.get(question.tag, {}), asked)
+        readings = one.tally.questions.get(question.tag, {}) if one.is_read else None
+        yield summarise_question(question, readings, asked)
 
 
 def _describe_audience(facts: AudienceRow | None) -> Audience | None:

@@ -250,7 +250,7 @@ class CampaignReport(Document, frozen=True, kw_only=True):
 
     @property
     def cost_usd(self) -> Fraction | None:
-        """What its texts cost, in US dollars; None where that is not known of every message sent."""
+        """The cost of its texts in US dollars; None where that is not known of every message sent."""
         costs = [message.cost_usd for message in self.messages if message.sent]
         known = [cost for cost in costs if cost is not None]
         return sum(known, Fraction()) if known and len(known) == len(costs) else None

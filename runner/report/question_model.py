@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from math import sqrt
@@ -92,20 +91,6 @@ class SatisfactionScore(Part, frozen=True):
     top_two: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NumberSummary:
-    """The middle of the answers that read as numbers (`counted`).
-
-    Mean and median are None if nothing was counted, the mean's interval if there are too few answers.
-    """
-
-    mean: Fraction | None
-    median: Fraction | None
-    counted: int
-    interval: Interval | None = None
-    standard_error: float | None = None
-
-
 class Score(Part, frozen=True):
     """A question's score among everybody or a group, with its 95 % interval if there are enough answers.
 
@@ -130,9 +115,9 @@ class Score(Part, frozen=True):
     standard_error: float | None = None
     satisfied: Count | None = None
 
-    def leave_out_few(self) -> Score:
-        """Return it as reports have it: without its value, if it rests on too few answers."""
-        if self.counted >= LEAST_FOR_SCORE:
+    def leave_out_few(self, *, is_hidden: bool = False) -> Score:
+        """Return it as reports have it: without its value, if it `is_hidden` or rests on too few answers."""
+        if self.counted >= LEAST_FOR_SCORE and not is_hidden:
             return self
         return self.replace(value=None, interval=None, standard_error=None, satisfied=None)
 
@@ -207,7 +192,7 @@ class QuestionReport(Part, frozen=True):
 
 
 class QuotedComment(Part, frozen=True):
-    """What one person wrote in answer to a question; names, phones and e-mail addresses are masked.
+    """A person's own words in answer to a question; names, phones and e-mail addresses are masked.
 
     Attributes:
         question: the question's tag.
@@ -223,7 +208,7 @@ class QuotedComment(Part, frozen=True):
 
 
 class CommentsReport(Part, frozen=True):
-    """What people wrote, of each their latest answer to a question.
+    """People's own words, of each their latest answer to a question.
 
     Attributes:
         newest: the newest first, at most 300.

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from runner.report.question_model import (
     NPS_PSEUDO_ANSWERS,
     NetPromoterScore,
-    NumberSummary,
     SatisfactionScore,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from runner.report.question_model import QuestionReport
 
 
 NPS_SCALE = range(11)
@@ -56,6 +57,19 @@ def wilson_interval(successes: int, trials: int, z: float = Z_95) -> tuple[float
     low = 0.0 if successes == 0 else (middle - reach) / scale
     high = 1.0 if successes == trials else (middle + reach) / scale
     return low, high
+
+
+def rate_response(
+    texted: int | None, answered: int | None, z: float | None = Z_95
+) -> tuple[Fraction | None, tuple[float, float] | None]:
+    """Return a response rate and its interval of a reach `z`, or of none.
+
+    There is no rate where nobody was texted, where it is not known who was or who answered, and where more
+    answered than were texted.
+    """
+    if not texted or answered is None or answered > texted:
+        return None, None
+    return Fraction(answered, texted), wilson_interval(answered, texted, z) if z else None
 
 
 def net_promoter_score(numbers: Mapping[Fraction, int], z: float = Z_95) -> NetPromoterScore:
@@ -127,21 +141,21 @@ def satisfaction_score(
     )
 
 
-def summarise_numbers(numbers: Mapping[Fraction, int], z: float = Z_95) -> NumberSummary:
-    """Return the mean and the median of numbers, given how often each was answered."""
+def add_mean(question: QuestionReport, numbers: Mapping[Fraction, int], z: float = Z_95) -> QuestionReport:
+    """Return a question with the mean and the median of numbers, given how often each was answered."""
     counted = sum(numbers.values())
     if not counted:
-        return NumberSummary(mean=None, median=None, counted=0)
-    total = sum((number * count for number, count in numbers.items()), Fraction())
+        return question.replace(numeric_answers=0)
+    mean = sum((number * count for number, count in numbers.items()), Fraction()) / counted
     ascending = sorted(numbers)
     ranks = list(accumulate(numbers[number] for number in ascending))
     middles = (ascending[bisect_right(ranks, rank)] for rank in ((counted - 1) // 2, counted // 2))
-    return NumberSummary(
-        mean=total / counted,
+    return question.replace(
+        mean=mean,
         median=sum(middles, Fraction()) / 2,
-        counted=counted,
-        interval=mean_interval(numbers, z),
-        standard_error=_mean_error(numbers, total / counted) if counted > 1 else None,
+        mean_interval=mean_interval(numbers, z),
+        mean_standard_error=_mean_error(numbers, mean) if counted > 1 else None,
+        numeric_answers=counted,
     )
 
 

@@ -36,14 +36,8 @@ Detail: TypeAlias = str
 Statuses: TypeAlias = tuple[str, ...]
 """The states of sessions, in capitals; empty where the service says none."""
 
-Stopped: TypeAlias = tuple[Phone, ...]
-"""The phones of those whose sessions an opt-out has ended, or kept from beginning."""
-
-Blocked: TypeAlias = tuple[Phone, ...]
-"""The phones of those whose sessions an earlier opt-out has kept from beginning."""
-
-Replaced: TypeAlias = tuple[Phone, ...]
-"""The phones of those whose sessions a later send of the same account has ended."""
+Endings: TypeAlias = tuple[str, ...]
+"""The `sub_status` of sessions, in capitals; empty where the service says none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +74,9 @@ class StatRecord:
     Attributes:
         project_definition: the send body less the phones.
         recipients: `sessions[].to`, E.164; empty until the service lists them.
-        stopped: recipients who opted out, according to `sessions[].sub_status`.
-        blocked: those of `stopped` who had opted out before, so that nothing reached them.
-        replaced: recipients whose session a later send of the same account ended.
         statuses: of the sessions, in the order of `recipients`.
+        endings: likewise; only null is known of other services, and the sandbox's words: `OPTED_OUT`,
+            `BLOCKED` by an earlier opt-out so that nothing was sent, or `REPLACED` by a later send.
     """
 
     kind: ClassVar[str] = "stat"
@@ -100,10 +93,8 @@ class StatRecord:
     project_tag: str
     project_definition: dict[str, Any] = field(repr=False)
     recipients: tuple[Phone, ...] = field(repr=False, metadata={"wire": "sessions"})
-    stopped: Stopped = field(default=(), repr=False, metadata={"wire": "sessions"})
-    blocked: Blocked = field(default=(), repr=False, metadata={"wire": "sessions"})
-    replaced: Replaced = field(default=(), repr=False, metadata={"wire": "sessions"})
     statuses: Statuses = field(default=(), repr=False, metadata={"wire": "sessions"})
+    endings: Endings = field(default=(), repr=False, metadata={"wire": "sessions"})
 
     @property
     def is_whole(self) -> bool:

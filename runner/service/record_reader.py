@@ -16,7 +16,7 @@ from runner.errors import ServiceError
 from runner.service.model import ResultRecord, StatRecord, Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
 
 AnyRecord = TypeVar("AnyRecord", StatRecord, ResultRecord)
@@ -25,10 +25,6 @@ _E164 = re.compile(r"\+[1-9][0-9]{1,14}")
 """ITU-T E.164: at most 15 digits."""
 _MARKS = re.compile(r"[\s.()\[\]\-\u2010-\u2015\u2212]")
 """Characters between a number's digits: blanks, dots, brackets and dashes."""
-_BLOCKED = "BLOCKED"
-_STOPPED = ("OPTED_OUT", _BLOCKED)
-"""A `sub_status` that says that its participant opted out, then or before. Only null is known of other
-services; these are the sandbox's (docs/reference/sandbox.md)."""
 _INTEGERS = range(-(2**31), 2**31)
 """Range of a ledger's integers."""
 _OPTIONAL = frozenset({"Count", "Place", "Detail"})
@@ -139,17 +135,9 @@ def _read_recipients(sessions: Any) -> tuple[str, ...]:
     return phones
 
 
-def _read_ended(sub_statuses: Collection[str], sessions: Any) -> tuple[str, ...]:
-    return tuple(
-        _read_phone(session["to"])
-        for session in sessions or ()
-        if str(session.get("sub_status")) in sub_statuses
-    )
-
-
-def _read_statuses(sessions: Any) -> tuple[str, ...]:
+def _read_states(name: str, sessions: Any) -> tuple[str, ...]:
     # Few distinct words for many sessions: each is kept once.
-    return tuple(intern(_read_text(session.get("status")).strip().upper()) for session in sessions or ())
+    return tuple(intern(_read_text(session.get(name)).strip().upper()) for session in sessions or ())
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
@@ -164,10 +152,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "Author": _read_author,
     "dict[str, Any]": _read_definition,
     "tuple[Phone, ...]": _read_recipients,
-    "Stopped": partial(_read_ended, _STOPPED),
-    "Blocked": partial(_read_ended, (_BLOCKED,)),
-    "Replaced": partial(_read_ended, ("REPLACED",)),
-    "Statuses": _read_statuses,
+    "Statuses": partial(_read_states, "status"),
+    "Endings": partial(_read_states, "sub_status"),
 }
 """Readers of fields from their wire form, by type."""
 

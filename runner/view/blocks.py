@@ -86,7 +86,6 @@ class Line:
     """A cell that draws values over time, for pages only; None is a gap."""
 
     values: Sequence[float | None]
-    words: str = ""
 
 
 Cell = str | int | Link | Bar | Estimate | Line | None
@@ -264,8 +263,10 @@ def write_cell(cell: Cell) -> str | int:
         case Bar(share):
             eighths = round((share or 0) * BAR_WIDTH * 8)
             return "█" * (eighths // 8) + _EIGHTHS[eighths % 8]
-        case Link(text=text) | Estimate(words=text) | Line(words=text):
+        case Link(text=text) | Estimate(words=text):
             return text
+        case Line():
+            return ""
         case None:
             return "not known"
     return cell

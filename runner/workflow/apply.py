@@ -39,6 +39,7 @@ from runner.workflow.delivery.campaign_run import RunOptions, keep_audiences, tr
 from runner.workflow.delivery.delivery import DeliveryRun
 from runner.workflow.failures import Failures
 from runner.workflow.observer import warn
+from runner.workflow.plans.cluster_planning import choose_cluster
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import (
@@ -49,7 +50,6 @@ from runner.workflow.plans.planning import (
     leave_out_waiting,
 )
 from runner.workflow.plans.saved import RENEWAL, describe_campaign
-from runner.workflow.workspace.clustering import choose_cluster
 from runner.workflow.workspace.record_files import RecordRemote
 from runner.workflow.workspace.workspace import Workspace
 
@@ -337,7 +337,7 @@ def _leave_out_misdated(planned: Sequence[PlanResult], run: DeliveryRun) -> Sequ
     timed = [item for item in planned if item.campaign.goes_by_clock and item.plan.recipients_to_send]
     if not timed or run.session.workspace.target.name == SANDBOX:
         return planned
-    client, _ = run.session.open_service()
+    client, _ = run.session.service
     apart_s = client.measure_clock()
     if apart_s is None or apart_s <= MOST_APART_S:
         return planned
@@ -361,9 +361,9 @@ def _require_unchanged(planned: Sequence[PlanResult], saved: SavedPlan | None) -
         PlanChangedError: names the file; nothing of any campaign was sent.
     """
     for item in planned:
-        if item.own_planner is not None and item.plan.recipients_to_send:
+        if item.planner is not None and item.plan.recipients_to_send:
             try:
-                item.own_planner.require_unchanged()
+                item.planner.require_unchanged()
             except PlanChangedError as error:
                 again = "nothing was sent; run the same command again"
                 hint = RENEWAL if saved else again
@@ -405,7 +405,8 @@ def _warn_of_failures(run: CampaignRun) -> None:
     if summary.pause is not None:
         warn(f"{name} is {summary.pause.describe()}; `runner resume {name}` lets it go on")
     said = {None, ENDED, TOO_LATE, final and final.detail}
-    for detail in sorted(filter(None, summary.failure_details - said))[:_SHOWN_DETAILS]:
+    failed = {row.detail for row in summary.tally if row.state != "sent"}
+    for detail in sorted(filter(None, failed - said))[:_SHOWN_DETAILS]:
         warn(f"{name}: {detail}")
 
 

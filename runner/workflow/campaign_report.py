@@ -29,7 +29,7 @@ from runner.report.columns.answer_files import AnswerFiles, LowScores
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns, find_copy, load_members
 from runner.report.columns.file_columns import FileContent
-from runner.report.columns.kept_answers import CELL_SEPARATOR, KeptAnswers
+from runner.report.columns.kept_answers import CELL_SEPARATOR, gather_comments, keep_answers
 from runner.report.gathering import gather_facts, outline_campaign, read_refusals
 from runner.report.metrics import find_as_of, summarise
 from runner.report.people_model import SMALL_GROUP
@@ -128,7 +128,8 @@ class CampaignReporter:
             report = summarise(facts, tally, least=self._options.least)
             if not wants_answers:
                 return report
-            comments = self._finish(engine, KeptAnswers(engine, self._outline, tally.readings), problem)
+            keep_answers(engine, self._outline, tally.readings)
+            comments = self._finish(engine, problem)
             return report.replace(
                 comments=None if comments is None else comments.replace(is_audience_changed=is_changed)
             )
@@ -144,7 +145,7 @@ class CampaignReporter:
             read_version(connection),
             lambda since: iterate_feed(connection, campaign_id, since),
             lambda revision: find_mark(connection, revision),
-            read_refusals(connection, campaign_id, campaign.message_ids).results,
+            read_refusals(connection, campaign_id),
             contacts.read_contact_mark(connection, campaign_id),
             lambda: contacts.iterate_contacts(connection, campaign_id),
         )
@@ -256,10 +257,10 @@ class CampaignReporter:
         cells = (value for name, value in recipient.vars.items() if shared.get(name) != value)
         return CELL_SEPARATOR.join(map(str, cells))
 
-    def _finish(self, engine: Engine, kept: KeptAnswers, problem: str | None) -> CommentsReport | None:
+    def _finish(self, engine: Engine, problem: str | None) -> CommentsReport | None:
         """Write the files, once all answers were counted, and return the comments, if they are wanted."""
         # The files mask all words, comments only those that they show.
-        comments = kept.gather_comments(problem) if self._has_comments else None
+        comments = gather_comments(engine, self._outline, problem) if self._has_comments else None
         if self._files:
             content = FileContent(
                 campaign=self._campaign.name,
@@ -269,7 +270,7 @@ class CampaignReporter:
                 has_phones=self._options.include_pii,
                 has_words=self._options.include_pii or self._has_comments,
             )
-            answers = AnswerFiles(engine, kept, content, self._find_low(kept) if self._calls else None)
+            answers = AnswerFiles(engine, self._outline, content, self._find_low() if self._calls else None)
             for name, file in self._files.items():
                 answers.write(name, file)
         return comments
@@ -281,7 +282,7 @@ class CampaignReporter:
         key = TargetKey.of(self._target.name, self._target.state_key)
         return key.seal("export", self._campaign.name.encode())
 
-    def _find_low(self, kept: KeptAnswers) -> LowScores:
+    def _find_low(self) -> LowScores:
         """Return which scores are low.
 
         Raises:
@@ -293,11 +294,11 @@ class CampaignReporter:
                 f"{name} has no score, so nobody has a low one",
                 hint="name the question that has it: `score: {question: TAG}`",
             )
-        question = kept.questions[score]
-        if question.outline.scale != "number":
+        question = self._outline.questions[score]
+        if question.question.scale != "number":
             return LowScores(score, f"<= {float(question.low_end)}")
         if self._campaign.score_target is None:
-            tag = question.outline.tag
+            tag = question.question.tag
             raise CampaignError(
                 f"{name} does not say which answers to `{tag}` are low",
                 hint=f"say what is not: `score: {{question: {tag}, target: 3}}`",

@@ -19,12 +19,14 @@ from runner.plan.documents import (
 from runner.text.segment import find_substitute
 from runner.timing.decision import count_due
 from runner.workflow.campaigns import show_path
+from runner.workflow.plans.power import list_findable
 from runner.workflow.plans.saved import describe_campaign, name_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from runner.campaign.model import Message
+    from runner.plan.documents import FindableDifference
     from runner.plan.model import MessagePlan
     from runner.workflow.plans.planning import PlanResult
 
@@ -68,13 +70,13 @@ def _describe_campaign(item: PlanResult, described: Mapping[str, Any]) -> Planne
         unread_replies=plan.unread if plan.waiting_for_replies else None,
         people=plan.recipients_to_send,
         people_later=plan.recipients_later,
-        messages=tuple(map(_describe_message, plan.messages)),
+        messages=tuple(_describe_message(message, list_findable(plan, message)) for message in plan.messages),
         approval=UNSET,
         launches=UNSET,
     )
 
 
-def _describe_message(message: MessagePlan) -> PlannedMessage:
+def _describe_message(message: MessagePlan, findable: Iterable[FindableDifference]) -> PlannedMessage:
     return build(
         PlannedMessage,
         message,
@@ -85,6 +87,7 @@ def _describe_message(message: MessagePlan) -> PlannedMessage:
             ListedCharacter(character, *cost, find_substitute(character))
             for character, cost in sorted(message.costly_characters.items())
         ),
+        findable=tuple(findable),
     )
 
 

@@ -23,13 +23,13 @@ from runner.workflow.documents import describe_plans, show_launches
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
 from runner.workflow.plans.changes import list_changed
+from runner.workflow.plans.cluster_planning import ClusterPlanning, choose_cluster
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.plan_blocks import show_plans, summary_line
 from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns
 from runner.workflow.plans.saved import SavedPlan, dump_plan, save_plan
 from runner.workflow.scope import Scope
-from runner.workflow.workspace.clustering import choose_cluster, open_chosen_cluster
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -42,9 +42,8 @@ if TYPE_CHECKING:
     from runner.view.blocks import Block
     from runner.workflow.approval_coverage import Coverage
     from runner.workflow.failures import Failure
-    from runner.workflow.plans.planning import BeginPlanning, PlanResult
+    from runner.workflow.plans.planning import PlanResult
     from runner.workflow.review.reviewers import Asking
-    from runner.workflow.workspace.clustering import ClusterSettings
 
 _LIVE = ("RUNNER_BASE_URL", "RUNNER_USERNAME", "RUNNER_API_KEY", "RUNNER_TARGET")
 
@@ -196,11 +195,11 @@ def plan_project(scope: Scope, wishes: PlanWishes) -> ProjectPlan:
     launches of campaigns whose record is empty.
     """
     workspace = Workspace.open(scope)
-    settings = choose_cluster(scope, workspace, wishes.limit)
+    cluster = choose_cluster(scope, workspace, wishes.limit)
     moment = wishes.now or workspace.now()
     options = PlanOptions(wishes.only, wishes.limit, workspace.target.recipients_per_send)
-    wishes.check(is_clustered=settings is not None)
-    return _Planning(scope, workspace, wishes, options, moment, settings, Failures()).plan()
+    wishes.check(is_clustered=cluster is not None)
+    return _Planning(scope, workspace, wishes, options, moment, cluster, Failures()).plan()
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +211,12 @@ class _Planning:
     wishes: PlanWishes
     options: PlanOptions
     moment: datetime
-    settings: ClusterSettings | None
+    cluster: ClusterPlanning | None
     failures: Failures
 
     def plan(self) -> ProjectPlan:
         """Plan campaigns in this process, or on a cluster."""
-        workspace, wishes, failures = self.workspace, self.wishes, self.failures
+        workspace, wishes, failures, cluster = self.workspace, self.wishes, self.failures, self.cluster
         with workspace.open_ledger_for_reading() as opened, ExitStack() as stack:
             reader = PlanContextReader(workspace, opened, self.moment)
             planned = plan_campaigns(
@@ -227,7 +226,7 @@ class _Planning:
                 partial(workspace.read_record, opened),
                 reader,
                 failures,
-                begin=self._find_planning(stack, reader),
+                begin=partial(cluster.begin, stack, reader, keeps_launches=False) if cluster else None,
                 names=RecordNames(workspace, opened),
             )
             changed = list_changed(opened, workspace.key, planned)
@@ -248,16 +247,6 @@ class _Planning:
             document=document.replace(failures=failures.describe()),
             _manifest=manifest,
         )
-
-    def _find_planning(self, stack: ExitStack, reader: PlanContextReader) -> BeginPlanning | None:
-        """Return the beginning of planning on a cluster; None to plan in this process."""
-        if self.settings is None:
-            return None
-        # Imported here: optional, and slow to import.
-        from runner.workflow.plans.cluster_planning import ClusterPlanning
-
-        cluster, folder = stack.enter_context(open_chosen_cluster(self.settings, self.workspace))
-        return ClusterPlanning(self.workspace, reader, cluster, folder, keeps_launches=False).begin
 
     def _save(self, planned: Sequence[PlanResult], document: PlanDocument, manifest: str) -> None:
         """Save the plans if requested."""

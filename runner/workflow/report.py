@@ -8,24 +8,27 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from runner.errors import CampaignError, ConfigurationError, UsageError
+from runner.errors import CampaignError, ConfigurationError, RunnerError, UsageError
 from runner.report.documents.formats import WRITERS, describe_report
 from runner.report.documents.wording import store_number
 from runner.report.experiment import link_series
+from runner.source.diagnostic import Problems
 from runner.view.blocks import Items, Section
 from runner.view.html import embed_page, write_html
 from runner.wording import count_words
-from runner.workflow.campaign_report import CampaignReporter, find_group_column
+from runner.workflow.campaign_report import CampaignReporter, ReportOptions, find_group_column
+from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, load_campaigns
 from runner.workflow.failures import Failures
+from runner.workflow.observer import warn
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from runner.campaign.model import Campaign
+    from runner.ledger.database import Ledger
     from runner.report.columns.file_columns import Shape
     from runner.report.model import CampaignReport
-    from runner.workflow.campaign_report import ReportOptions
     from runner.workflow.failures import Failure
     from runner.workflow.scope import Scope
 
@@ -184,14 +187,38 @@ def report_project(
             return CampaignReporter(workspace, present, one, options).report()
 
         made = [failures.attempt(one, partial(report, one)) for one in campaigns]
+        waves = [*_report_waves(workspace, present, scope, campaigns)]
     series = {campaign.name: campaign.series for campaign in campaigns}
-    linked = link_series((report, series[report.campaign]) for report in made if report is not None)
+    pairs = [(report, series[report.campaign]) for report in made if report is not None]
+    linked = link_series([*pairs, *waves])[: len(pairs)]
     reports = tuple(map(ReportResult, linked))
     return ProjectReport(
         reports=reports,
         failures=failures,
         exit_code=failures.find_exit_code(code if reports else None),
     )
+
+
+def _report_waves(
+    workspace: Workspace, ledger: Ledger, scope: Scope, campaigns: Sequence[Campaign]
+) -> Iterator[tuple[CampaignReport, str]]:
+    """Yield the reports of the project's other campaigns in the series of these, each with its series."""
+    names = {campaign.series for campaign in campaigns if campaign.series}
+    known = {campaign.file.resolve() for campaign in campaigns}
+    homes = [DEFAULT_FOLDER] if DEFAULT_FOLDER.is_dir() else {file.parent for file in known}
+    for file in find_campaign_files([*homes]) if names and scope.paths else ():
+        # Most files of a large project are of no such series, and need not be loaded to see that.
+        text = file.read_bytes()
+        if file.resolve() in known or not any(name.encode() in text for name in names):
+            continue
+        found = load_campaigns([file], scope.allowed, Problems(), needs_audience=False).campaigns
+        for campaign in found:
+            if campaign.series not in names:
+                continue
+            try:
+                yield CampaignReporter(workspace, ledger, campaign, ReportOptions()).report(), campaign.series
+            except RunnerError as error:
+                warn(f"{campaign.name}: left out of the series {campaign.series}: {error.message}")
 
 
 LIBRARIES = ("pandas", "arrow")

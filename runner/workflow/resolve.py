@@ -14,6 +14,7 @@ from runner.errors import RunnerError, UsageError
 from runner.ledger.model import Outcome
 from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.record.entry import adopt_in_part, dismiss_launches, list_unexplained
+from runner.ledger.record.unsettled import list_unsettled
 from runner.source.normalize import normalize_guid
 from runner.wording import count_words
 from runner.workflow.delivery.apply_session import ApplySession
@@ -268,11 +269,10 @@ class _Resolving:
         """Return what is unresolved."""
         found = []
         for campaign, verdicts in self._entered:
-            unsettled = self.session.list_unsettled_keys(campaign)
+            unsettled = {one.key for one in self.session.ask(campaign, list_unsettled)}
             found += [OpenLaunch(campaign, one) for one in verdicts if one.launch.key in unsettled]
-            campaign_id = self.session.number(campaign)
-            with self.session.ledger.reading() as connection:
-                unexplained = list_unexplained(connection, campaign_id, campaign.message_ids)
+            list_listed = partial(list_unexplained, message_ids=campaign.message_ids)
+            unexplained = self.session.ask(campaign, list_listed)
             # A launch whose people another one holds gets its turn when that one is settled.
             found += [OpenLaunch(campaign, one) for one in unexplained if one.held]
         return found
@@ -311,7 +311,7 @@ class _Resolving:
                         connection, one.campaign.name, one.launch.launch, guid, at, frozenset(people)
                     )
             elif not isinstance(one.launch, Verdict):
-                self.session.recover(one.campaign).adopt_unexplained(name, [one.launch])
+                self.session.recover(one.campaign).adopt_unexplained(name, one.launch)
             reached.append((one.campaign, people))
         self._conclude(reached, "sent")
 

@@ -326,11 +326,12 @@ def _read_counts(ledger: Ledger, campaign: Campaign, record: Record) -> _Counts:
         return _Counts(record.known)
     campaign_id, ids = record.campaign_id, campaign.message_ids
     with ledger.reading() as connection:
+        refusals = read_refusals(connection, campaign_id)
+        let_in = {guid for (_, guid), is_on_record in refusals.items() if not is_on_record}
         return _Counts(
             record.known,
             read_totals(connection, campaign_id, ids),
             # An opt-out is not an answer, as in reports.
-            count_answered(connection, campaign_id, ids)
-            - read_refusals(connection, campaign_id, ids).refusing,
+            count_answered(connection, campaign_id, ids, let_in),
             read_differences(connection, campaign_id, ids),
         )

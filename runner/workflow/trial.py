@@ -76,7 +76,8 @@ def _as_if_new(record: Record) -> Record:
 
 def _refuse_opted_out(planned: Iterable[PlanResult], phone: str) -> None:
     for item in planned:
-        suppressions = item.context.suppressions
+        context = None if item.planner is None else item.planner.context
+        suppressions = None if context is None else context.suppressions
         found = suppressions.find(phone) if suppressions is not None else None
         if found is not None:
             how = "opted out" if found == "confirmed" else "may have opted out"

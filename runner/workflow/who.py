@@ -196,7 +196,7 @@ def _join(
 
 
 def _describe_planned(item: PlanResult) -> PersonCampaign:
-    decisions = item.planner.watched
+    decisions = item.planner.watched if item.planner is not None else {}
     missing = [one for one in decisions.items() if one[1].disposition != "already_sent"]
     next_texts = tuple(_describe_decision(*one) for one in missing)
     return PersonCampaign(

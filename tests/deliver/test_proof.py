@@ -113,7 +113,9 @@ def leave_out(people: slice, *, counts: bool) -> Callable[[int, StatJson], objec
 @pytest.mark.parametrize("accepts", [False, True], ids=["unaccepted", "accepted"])
 @pytest.mark.parametrize("counts", [True, False], ids=["counted", "uncounted"])
 @pytest.mark.parametrize("comes", ["late", "never"])
-@pytest.mark.parametrize("kind", ["second", "follow-up", pytest.param("variant", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kind", ["second", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("follow-up", "variant"))]
+)
 def test_an_answer_outranks_a_list(
     sending: Sending, content: dict[str, Any], kind: str, comes: str, *, accepts: bool, counts: bool
 ) -> None:
@@ -343,7 +345,7 @@ def write_phones(form: Callable[[str], str]) -> Callable[[int, list[StatJson]], 
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("known", [0, 2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("known", [2, *(pytest.param(known, marks=pytest.mark.slow) for known in (0, 4))])
 @pytest.mark.parametrize("record", ["kept", "lost", pytest.param("edited", marks=pytest.mark.slow)])
 def test_people_who_cannot_be_matched_are_held(
     sending: Sending, form: Callable[[str], str], known: int, record: str
@@ -375,7 +377,7 @@ def drop_tags(_place: int, launch: StatJson) -> None:
 
 
 @pytest.mark.parametrize("change", [drop_tag, drop_tags])
-@pytest.mark.parametrize("some", [True, False], ids=["some", "all"])
+@pytest.mark.parametrize("some", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["some", "all"])
 @pytest.mark.parametrize("record", ["kept", "lost", "edited"])
 def test_launches_without_their_tag(
     sending: Sending, change: Callable[[int, StatJson], None], record: str, *, some: bool

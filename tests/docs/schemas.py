@@ -14,7 +14,7 @@ import msgspec
 
 from runner.cli.output.sandbox import ShownClock, Simulation
 from runner.plan.documents import PlanDocument
-from runner.report.columns.codebook import Codebook
+from runner.report.columns.file_columns import Codebook
 from runner.report.model import CampaignReport
 from runner.version import DOCUMENTATION_URL, FORMAT_VERSION
 from runner.workflow.apply import AppliedDocument

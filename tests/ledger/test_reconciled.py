@@ -22,6 +22,7 @@ from runner.ledger.results.reconciled import (
 )
 from runner.ledger.results.result_feed import iterate_feed, read_version
 from runner.ledger.results.sendings import (
+    count_answered,
     iterate_opt_out_replies,
 )
 from runner.ledger.tables import launch_stats
@@ -250,28 +251,31 @@ def test_the_mark_of_recipients_changes_with_them(
     assert len(set(marks)) == 3
 
 
-def test_replies_that_opt_out_come_with_all_their_author_said(
+def test_replies_that_opt_out_are_found_by_their_authors(
     ledger: Ledger, deliver: Callable[..., list[int]], make_record: Callable[..., LaunchRecord]
 ) -> None:
-    """Every result of who opted out in a launch, and which of them did so; of one target."""
-    first, second = deliver(make_record("a", 101, 102), make_record("b", 103))
-    said = [(first, "g1", "p"), (first, "g2", "p"), (first, "g3", "q"), (second, "g4", "r")]
+    """Each is found in the launch that its author got, of the campaign's own target; what else was said is not."""
+    records = make_record("a", 101, 102), make_record("b", 103)
+    first, second = deliver(*records)
+    (p, q), (r,) = (one.recipients for one in records)
+    said = [(first, "g1", p), (first, "g2", p), (first, "g3", q), (second, "g4", r)]
     found = [
         StoredResult(launch, guid, one, "q", "why", "Why?", 1, "x", "x", "2026", "2026")
         for launch, guid, one in said
     ]
     with ledger.writing() as connection:
         store_results(connection, found)
-        for target, guid in (("live", "g2"), ("live", "g4"), ("other", "g3")):
+        for target, who, guid in (("live", p, "g2"), ("live", r, "g4"), ("other", q, "g3")):
             key = TargetKey.of(target, None)
             enter_key(connection, key)
-            add_replies(connection, key.target, [OptOut("f", guid, "reply", "confirmed", "2026")])
+            add_replies(connection, key.target, [OptOut(who, guid, "reply", "confirmed", "2026")])
     with ledger.reading() as connection:
         replies = list(iterate_opt_out_replies(connection, 1))
+        assert count_answered(connection, 1) == {"ask": 2}
+        assert count_answered(connection, 1, refused={"g1"}) == {"ask": 1}
     assert sorted((one.result_guid, one.state) for one in replies) == [
-        ("g1", None),
         ("g2", "confirmed"),
         ("g4", "confirmed"),
     ]
     last = max(replies, key=lambda one: one.result_guid)
-    assert (last.launch_id, last.message, last.participant, last.response) == (second, "ask", "r", "x")
+    assert (last.launch_id, last.message, last.participant, last.response) == (second, "ask", r, "x")

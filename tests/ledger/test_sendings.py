@@ -77,10 +77,12 @@ def sent(ledger: Ledger, deliver: Deliver, make_record: MakeRecord) -> list[int]
     return ids
 
 
-def opt_out(connection: Connection, evidence: str, source: str = "reply", state: str = "confirmed") -> None:
+def opt_out(
+    connection: Connection, who: str, evidence: str, source: str = "reply", state: str = "confirmed"
+) -> None:
     connection.execute(
         insert(opt_outs).values(
-            target="live", fingerprint=f"f-{evidence}-{state}", evidence=evidence, source=source, state=state,
+            target="live", fingerprint=who, evidence=evidence, source=source, state=state,
             at="2026",
         )
     )  # fmt: skip
@@ -88,25 +90,24 @@ def opt_out(connection: Connection, evidence: str, source: str = "reply", state:
 
 def test_opt_outs_are_counted_where_they_were_met(ledger: Ledger, sent: list[int]) -> None:
     """Replies that opt out, with their authors; what is doubtful or imported is none."""
+    authors = [KEY.fingerprint(f"+1415555{number:04}") for number in (101, 103, 104, 105, 102)]
     results = [
-        StoredResult(launch_id, f"r{number}", "p", "q", "why", "Why?", 1, "STOP", "STOP", "2026", "2026")
-        for number, launch_id in enumerate((*sent, sent[0]))
+        StoredResult(launch_id, f"r{number}", who, "q", "why", "Why?", 1, "STOP", "STOP", "2026", "2026")
+        for number, (launch_id, who) in enumerate(zip((*sent, sent[0]), authors, strict=True))
     ]
     with ledger.writing() as connection:
         enter_key(connection, KEY)
         store_results(connection, results)
-        for evidence in ("r0", "r2", "r4", "guid-b"):
-            opt_out(connection, evidence)
-        opt_out(connection, "r3", state="dismissed")
-        opt_out(connection, "guid-a", source="import")
-        opt_out(connection, "r1", state="doubtful")
+        for number in (0, 2, 4):
+            opt_out(connection, authors[number], f"r{number}")
+        opt_out(connection, authors[0], "guid-b")
+        opt_out(connection, authors[3], "r3", state="dismissed")
+        opt_out(connection, authors[0], "guid-a", source="import")
+        opt_out(connection, authors[1], "r1", state="doubtful")
     with ledger.reading() as connection:
-        refusals = read_refusals(connection, 1, {})
         first, _, *others = sent
         wanted = {(first, "r0"): True, (others[0], "r2"): True, (others[1], "r3"): False, (first, "r4"): True}
-        assert refusals.results == wanted
-        assert refusals.refusing == {"opener": 1}
-        assert read_refusals(connection, 1, RENAMED).refusing == {"opener": 1}
+        assert read_refusals(connection, 1) == wanted
         assert count_waiting(connection, "live", 1, RENAMED) == {"opener": 1}
 
 

@@ -146,14 +146,13 @@ class Campaign:
             enter_key(opened, KEY)
             self.id = enter_campaign(opened, "live", self.name)
 
-    def launch(self, *guids: str) -> None:
-        """Record launches as sent; the service has them too."""
+    def launch(self, *guids: str, to: str = "") -> None:
+        """Record launches as sent, to a phone if one is given; the service has them too."""
         self.service.launches += guids
         with self.ledger.writing() as opened:
             for guid in guids:
-                intent = Intent(
-                    "ask", f"key-{self.name}-{guid}", TAG, "d1g35t", (f"{guid}-{self.name}",), "{}"
-                )
+                person = KEY.fingerprint(to) if to else f"{guid}-{self.name}"
+                intent = Intent("ask", f"key-{self.name}-{guid}", TAG, "d1g35t", (person,), "{}")
                 (number,) = add_intents(opened, self.id, [intent], AT)
                 record_outcomes(opened, [Outcome(number, "sent", AT, guid)])
 

@@ -217,15 +217,15 @@ def test_an_answer_of_other_words_is_another_one(campaign: Campaign) -> None:
 @pytest.mark.parametrize("state", ["dismissed", "confirmed"])
 def test_what_was_decided_of_a_reply_holds_under_its_new_guid(campaign: Campaign, state: State) -> None:
     """A reply on which a person has decided stays so when the service calls it otherwise: waits no more, counts alike."""
-    campaign.launch("a")
-    campaign.service.add(1, "a", result_response="lose my number")
+    result = campaign.service.add(1, "a", result_response="lose my number")
+    campaign.launch("a", to=result["participant_phone_number"])
     campaign.reconcile()
     with campaign.ledger.writing() as opened:
         assert decide_reply(opened, "live", "result-1", state, AT)
     rename_results(campaign)
     assert campaign.reconcile(full=True).doubtful == 0
     with campaign.ledger.reading() as opened:
-        refusals = read_refusals(opened, campaign.id, {}).results
+        refusals = read_refusals(opened, campaign.id)
     assert len(refusals) == (state == "confirmed")
 
 

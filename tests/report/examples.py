@@ -22,10 +22,10 @@ from runner.report.model import CampaignReport, MessageReport, PooledQuestion, Q
 from runner.report.people_model import ColumnReport, Dispositions, GroupReport, OutcomeRates, PeopleReport
 from runner.report.question_model import QuestionReport, Score
 from runner.report.scores import (
+    add_mean,
     divide,
     net_promoter_score,
     satisfaction_score,
-    summarise_numbers,
     wilson_interval,
 )
 from tests.report.sample import START, build_runs, build_survey, build_text, replace
@@ -90,19 +90,15 @@ def build_csat(counts: Mapping[str, int] = SATISFACTION, tag: str = "csat") -> Q
     """Return a question from how often each response was given, the worst first."""
     points = [Fraction(point) for point in range(1, len(counts) + 1)]
     numbers = Counter(dict(zip(points, counts.values(), strict=True)))
-    summary = summarise_numbers(numbers)
-    return QuestionReport(
+    question = QuestionReport(
         tag=tag,
         text="How satisfied were you with our service?",
         scale="csat",
         answers=sum(counts.values()),
         distribution=distribute(dict(counts)),
         csat=satisfaction_score(numbers, points, tuple(counts)),
-        mean=summary.mean,
-        median=summary.median,
-        mean_interval=summary.interval,
-        numeric_answers=summary.counted,
     )
+    return add_mean(question, numbers)
 
 
 def build_choice(counts: Mapping[str, int] = CHANNELS) -> QuestionReport:

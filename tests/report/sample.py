@@ -18,7 +18,6 @@ from runner.report.comparison_model import (
     ExperimentReport,
     SplitReport,
 )
-from runner.report.funnel import outcome_rates
 from runner.report.model import (
     Audience,
     CampaignReport,
@@ -30,7 +29,7 @@ from runner.report.model import (
     RunReport,
     Sessions,
 )
-from runner.report.people_model import ColumnReport, Dispositions, GroupReport, PeopleReport
+from runner.report.people_model import ColumnReport, Dispositions, GroupReport, PeopleReport, outcome_rates
 from runner.report.question_model import QuestionReport, Score
 from runner.report.scores import divide, wilson_interval
 from tests.report.sample_questions import build_questions, distribute

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.campaign.scales import read_points, read_scale_point
-from runner.report.answers import build_reader
+from runner.report.columns.replies import build_reader
 from runner.report.facts import QuestionOutline
 from runner.source.quantity import read_number
 

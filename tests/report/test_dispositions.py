@@ -8,8 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from msgspec.structs import astuple
 
-from runner.report.funnel import estimate_eligibility, outcome_rates
-from runner.report.people_model import Dispositions, OutcomeRates
+from runner.report.people_model import Dispositions, OutcomeRates, estimate_eligibility, outcome_rates
 
 counts = st.integers(0, 1000)
 dispositions = st.builds(Dispositions, counts, counts, counts, counts, counts, counts)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.ledger.report_model import MessageTotals
-from runner.report.facts import MessageOutline, QuestionOutline, WayOutline
+from runner.report.facts import MessageOutline, QuestionOutline
 from tests.report.counted import build_facts, count_rows, make_contact, make_row
 
 if TYPE_CHECKING:
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 QUESTIONS = {tag: QuestionOutline(tag, f"{tag}?", scale="text", conclude_on="stop") for tag in "xyz"}
 X, Y, Z = QUESTIONS.values()
 ONE_WAY = MessageOutline("ask", "tag", (X, Y, Z))
-ARMS = MessageOutline(
-    "ask", "tag", (X, Y, Z), (WayOutline("a", (X, Y)), WayOutline("b", (Z, X)), WayOutline("c", (Y,)))
-)
+ARMS = MessageOutline("ask", "tag", (X, Y, Z), {"a": (X, Y), "b": (Z, X), "c": (Y,)})
 
 
 def follow(
@@ -81,7 +79,7 @@ def test_whoever_answered_was_asked() -> None:
 @pytest.mark.parametrize("outline", [ONE_WAY, ARMS])
 def test_without_answers_only_the_first_is_asked(outline: MessageOutline) -> None:
     """Nobody is asked more than the first question, who has answered nothing."""
-    arm = outline.all_ways[0].arm
+    arm = next(iter(outline.all_ways))
     assert follow(outline, {}, {arm: 7}) == ({"x": (7, 0), "y": (0, 0), "z": (0, 0)}, 0)
 
 

@@ -26,7 +26,6 @@ from runner.report.facts import (
     MessageOutline,
     PooledOutline,
     QuestionOutline,
-    WayOutline,
 )
 from runner.report.scores import wilson_interval
 from tests.report.sample import replace
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from runner.report.people_model import ColumnReport
 
 NPS = QuestionOutline("nps", "0 to 10?", tuple(map(str, range(11))), "nps")
-ASK = MessageOutline("ask", "tag", (NPS,), (WayOutline("b", (NPS,)), WayOutline("a", (NPS,))))
+ASK = MessageOutline("ask", "tag", (NPS,), {"b": (NPS,), "a": (NPS,)})
 QUESTIONS = (PooledOutline(NPS, ("ask",)),)
 TEN, ZERO = AnswerReading("11", "10", Fraction(10)), AnswerReading("1", "0", Fraction(0))
 CAMPAIGN = CampaignOutline((ASK,), QUESTIONS, 0, ExperimentOutline("ask", {"b": 1, "a": 1}))

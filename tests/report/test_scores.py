@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runner.report.question_model import QuestionReport
 from runner.report.scores import (
+    add_mean,
     divide,
     mean_interval,
     net_promoter_interval,
     net_promoter_score,
     satisfaction_score,
     student_quantile,
-    summarise_numbers,
     wilson_interval,
 )
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from runner.report.question_model import NetPromoterScore
 
 Z = 1.959963984540054
+NUMBER = QuestionReport("visits", "How often?", "number")
 
 
 @st.composite
@@ -125,10 +127,10 @@ def test_csat_needs_more_than_two_points(scale: tuple[int | None, ...]) -> None:
 @settings(max_examples=30)
 def test_middles_are_those_of_the_statistics_module(numbers: list[Fraction]) -> None:
     """Mean and median of counted numbers are those of the numbers written out."""
-    summary = summarise_numbers(Counter(numbers))
-    assert summary.mean == statistics.mean(numbers)
-    assert summary.median == statistics.median(numbers)
-    assert summary.counted == len(numbers)
+    question = add_mean(NUMBER, Counter(numbers))
+    assert question.mean == statistics.mean(numbers)
+    assert question.median == statistics.median(numbers)
+    assert question.numeric_answers == len(numbers)
 
 
 def count_nps(promoters: int, passives: int, detractors: int) -> NetPromoterScore:
@@ -186,7 +188,7 @@ def test_mean_interval_ends_where_the_transformed_t_statistic_does(halves: list[
     transformed = [end + skew * end**2 / 3 + skew**2 * end**3 / 27 + skew / 6 for end in ends]
     quantile = student_quantile(count - 1)
     assert transformed == pytest.approx((quantile, -quantile), abs=1e-6)
-    assert summarise_numbers(counts).interval == interval
+    assert add_mean(NUMBER, counts).mean_interval == interval
 
 
 @pytest.mark.parametrize(
@@ -203,4 +205,4 @@ def test_mean_interval_needs_ten_answers_that_differ() -> None:
     assert mean_interval({Fraction(1): 4, Fraction(2): 5}) is None
     assert mean_interval({Fraction(1): 5, Fraction(2): 5}) is not None
     assert mean_interval({Fraction(1): 30, Fraction(2): 0}) is None
-    assert summarise_numbers({}).interval is None
+    assert add_mean(NUMBER, {}).mean_interval is None

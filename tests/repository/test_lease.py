@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.errors import RunLockedError
-from runner.git.command import Git
+from runner.git.command import Git, GitError
 from runner.git.lease import Clocks, GitLeaseTerms, LeasePatience, hold_lease
-from runner.git.state_ref import STATE_FILE, Holder, State, StateRef, StateRefError
+from runner.git.state_ref import STATE_FILE, Holder, State, StateRef
 from tests.repository.free_ref import leave_free_ref
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def test_a_holder_stops_long_before_it_is_taken_over(machines: Machines, remote:
     machines.ref("second")
     remote.rename(remote.with_name("elsewhere.git"))
     clock.at += TERMS.lease_s - TERMS.margin_s
-    with pytest.raises(StateRefError):
+    with pytest.raises(GitError):
         lease.require_held()
     remote.with_name("elsewhere.git").rename(remote)
     other.at = clock.at
@@ -185,7 +185,7 @@ def test_a_holder_learns_that_its_ref_was_deleted(machines: Machines, remote: Pa
     lease = machines.hold("first", Clock())
     Git(remote).run("update-ref", "-d", "refs/runner/live")
     for content in ({}, {"file": "kept"}):
-        with pytest.raises(StateRefError) as caught:
+        with pytest.raises(GitError) as caught:
             lease.write(content)
         assert caught.value.message == (
             "refs/runner/live on origin was deleted while this run held it; nothing more is sent"
@@ -193,7 +193,7 @@ def test_a_holder_learns_that_its_ref_was_deleted(machines: Machines, remote: Pa
         assert caught.value.hint == (
             "run the same command again: it waits until no other run can be sending, then makes the ref"
         )
-    with pytest.raises(StateRefError):
+    with pytest.raises(GitError):
         lease.require_held()
     assert Git(remote).ask("rev-parse", "--verify", "refs/runner/live").status
 
@@ -232,7 +232,7 @@ def test_a_lease_that_cannot_be_renewed_stops_before_its_end(machines: Machines,
     clock.at += TERMS.lease_s - TERMS.margin_s - 1
     lease.require_held()
     clock.at += 1
-    with pytest.raises(StateRefError) as caught:
+    with pytest.raises(GitError) as caught:
         lease.require_held()
     assert caught.value.message == (
         "the hold on refs/runner/live on origin could not be renewed in time; nothing more is sent: the git "
@@ -312,7 +312,7 @@ def test_a_ref_that_cannot_be_read_stops(new_remote: Machines, text: str | None,
     ref = new_remote.ref("first")
     commit = ref.compose({STATE_FILE if text is not None else "other": text or ""})
     ref.swap(None, commit)
-    with pytest.raises(StateRefError) as caught:
+    with pytest.raises(GitError) as caught:
         new_remote.hold("second", Clock())
     assert caught.value.message == message
     assert ref.find() == commit

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from runner.git.command import Git
-from runner.git.state_ref import RefMovedError, Snapshot, StateRef, StateRefError, name_ref
+from runner.git.command import Git, GitError
+from runner.git.state_ref import RefMovedError, Snapshot, StateRef, name_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,7 +133,7 @@ def test_a_remote_that_refuses_is_quoted(clone: Callable[..., Path], remote: Pat
     hook = remote / "hooks/update"
     hook.write_text("#!/bin/sh\necho 'no such refs here'\nexit 1\n", encoding="utf-8")
     hook.chmod(0o755)
-    with pytest.raises(StateRefError) as caught:
+    with pytest.raises(GitError) as caught:
         put(ref, None, state="one")
     assert caught.value.message == (
         "the git remote origin refuses to move refs/runner/live: hook declined (no such refs here)"
@@ -145,7 +145,7 @@ def test_a_ref_in_the_way_is_named(clone: Callable[..., Path], remote: Path) -> 
     """Git can have no ref below another one: that is no race, which would be run again and again."""
     ref = StateRef.open(clone("first"), "origin", "live")
     Git(remote).run("update-ref", f"{ref.name}/other", "main")
-    with pytest.raises(StateRefError) as caught:
+    with pytest.raises(GitError) as caught:
         put(ref, None, state="one")
     assert not isinstance(caught.value, RefMovedError)
     assert caught.value.message.startswith("the git remote origin refuses to move refs/runner/live: ")
@@ -161,7 +161,7 @@ def test_a_remote_that_is_gone_is_said(clone: Callable[..., Path], remote: Path)
         rf"^the git remote origin cannot be used: fatal: '{re.escape(str(remote))}' does not appear to be"
     )
     for fail in (ref.read, lambda: ref.swap(None, commit)):
-        with pytest.raises(StateRefError, match=expected) as caught:
+        with pytest.raises(GitError, match=expected) as caught:
             fail()
         assert caught.value.hint == (
             "check the network, and that this user may use the remote: git ls-remote origin"
@@ -170,7 +170,7 @@ def test_a_remote_that_is_gone_is_said(clone: Callable[..., Path], remote: Path)
 
 def test_an_unknown_remote_is_said(clone: Callable[..., Path]) -> None:
     """With those that there are."""
-    with pytest.raises(StateRefError, match=r"^there is no git remote 'upstream' to keep the state on$") as e:
+    with pytest.raises(GitError, match=r"^there is no git remote 'upstream' to keep the state on$") as e:
         StateRef.open(clone("first"), "upstream", "live")
     assert e.value.hint == "known: origin; --state-remote and RUNNER_STATE_REMOTE take a remote's name"
 
@@ -178,7 +178,7 @@ def test_an_unknown_remote_is_said(clone: Callable[..., Path]) -> None:
 def test_a_folder_outside_of_repositories_is_said(tmp_path: Path) -> None:
     """In git's own words."""
     with pytest.raises(
-        StateRefError,
+        GitError,
         match=r"^the state cannot be kept on the git remote 'origin': fatal: not a git repository \(or any",
     ) as caught:
         StateRef.open(tmp_path, "origin", "live")

@@ -86,9 +86,8 @@ def test_a_stat_is_read(client: ServiceClient, service: ListService, make_stat: 
         "pulse-2026",
         {"text": "Hello"},
         phones,
-        stopped=phones[1:],
-        blocked=phones[2:],
         statuses=("COMPLETE",) * 3,
+        endings=("", "OPTED_OUT", "BLOCKED"),
     )
     service.records = [make_stat(1, sessions=sessions)]
     assert read_stats(client) == [expected]

@@ -81,7 +81,7 @@ def test_a_run_is_one_trace(run: Run, folder: Path, collector: Collector, faulty
 def test_metrics_count_every_outcome(
     run: Run, folder: Path, collector: Collector, faulty: FaultyService
 ) -> None:
-    """Launches and recipients are counted by outcome, also those refused; queue and time are told."""
+    """Launches and recipients are counted by outcome, also those refused; time is told."""
     faulty.decide = lambda number, _request: {"status": 422} if number == 1 else {}
     done = run("apply", "--auto-approve", cwd=folder, env=make_environment(collector, faulty))
     assert done.returncode == 3
@@ -89,7 +89,6 @@ def test_metrics_count_every_outcome(
         assert collector.add_up(metric, outcome="sent", campaign="pulse", message="ask") == 3
         assert collector.add_up(metric, outcome="rejected", target="live") == 1
     assert collector.add_up("http.client.request.duration", campaign="pulse") == 4
-    assert collector.add_up("sms_campaign.recipient.queued") == 0
     assert collector.add_up("sms_campaign.recipient.unresolved") == 0
     assert collector.add_up("sms_campaign.command.runs", command="apply", exit_code=3) == 1
     assert collector.points.keys() <= INSTRUMENTS.keys()

@@ -9,13 +9,15 @@ import click
 
 from runner.cli.command import Command, SpecialOption, setting_option, special_option
 from runner.cli.confirmation import can_ask, require_approval
-from runner.cli.console import print_json, print_next, print_prose
+from runner.cli.console import print_next
 from runner.cli.options import LOCK_TIMEOUT, format_option, target_scope
 from runner.cli.output.plan import print_plan
+from runner.cli.output.screen import show
 from runner.errors import UsageError
 from runner.reasons import LEFT
 from runner.settings import REQUIRE_APPROVAL, SETTLE_WINDOW
-from runner.wording import count_words
+from runner.view.blocks import Sentence
+from runner.wording import count_people, count_words
 from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, apply_campaigns
 from runner.workflow.delivery.campaign_run import interrupt_run
 from runner.workflow.plans.saved import read_saved_plan
@@ -113,11 +115,7 @@ def apply(
 
 def _show(result: ApplyResult, scope: Scope, options: ApplyOptions, format_: str) -> int:
     """Write the result of a run, and return the exit code."""
-    if format_ == "json":
-        print_json(result.document)
-    else:
-        for run in result.runs:
-            print_prose(describe_settled(run) if options.settle_only else describe_run(run))
+    show(result, format_, describe_runs(result, is_settled=options.settle_only))
     if result.is_interrupted:
         raise interrupt_run()
     if not scope.quiet:
@@ -125,7 +123,12 @@ def _show(result: ApplyResult, scope: Scope, options: ApplyOptions, format_: str
     return result.exit_code
 
 
-def describe_run(run: CampaignRun) -> str:
+def describe_runs(result: ApplyResult, *, is_settled: bool) -> list[Sentence]:
+    """Return a sentence on each campaign; with `is_settled` on what earlier runs have sent."""
+    return [Sentence(_describe_settled(run) if is_settled else _describe_run(run)) for run in result.runs]
+
+
+def _describe_run(run: CampaignRun) -> str:
     """Return the results of a run; each delivery of the plan is counted once.
 
     People are counted, as in the plan; texts if people get several.
@@ -136,7 +139,7 @@ def describe_run(run: CampaignRun) -> str:
     return f"{run.planned.campaign.name}: {', '.join([*done, *_iterate_left(run)])}.{paused}{_say_held(run)}"
 
 
-def describe_settled(run: CampaignRun) -> str:
+def _describe_settled(run: CampaignRun) -> str:
     """Return a run's findings about earlier runs."""
     found = count_words(run.adopted, "launch", "launches")
     what = f"{found} of earlier runs found at the service" if run.adopted else "nothing new on record"
@@ -151,12 +154,12 @@ def _say_held(run: CampaignRun) -> str:
 def _iterate_done(run: CampaignRun) -> Iterator[str]:
     summary = run.summary
     # Launches that became too late are reported as deferred or expired, with their people.
-    if not summary.has_outcomes_in_time:
+    if summary.recipients_tried == summary.recipients_too_late:
         return
     if not run.sends_several_each:
-        yield f"{_count_people(summary.recipients_sent)} texted"
+        yield f"{count_people(summary.recipients_sent)} texted"
     elif summary.recipients_sent == run.to_send:
-        people = _count_people(run.planned.plan.recipients_to_send)
+        people = count_people(run.planned.plan.recipients_to_send)
         yield f"{count_words(summary.recipients_sent, 'text')} to {people}"
     else:
         yield f"{count_words(summary.recipients_sent, 'text')} sent"
@@ -172,9 +175,5 @@ def _iterate_left(run: CampaignRun) -> Iterator[str]:
     for name, count in run.count_left().items():
         if count:
             until = run.say_due() if name == "deferred" else ""
-            left = count_words(count, "text") if run.counts_texts else _count_people(count)
+            left = count_words(count, "text") if run.counts_texts else count_people(count)
             yield f"{left} {LEFT[name]}{until}"
-
-
-def _count_people(count: int) -> str:
-    return count_words(count, "person", "people")

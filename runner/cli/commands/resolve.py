@@ -11,7 +11,7 @@ from runner.cli.confirmation import APPROVAL, require_approval
 from runner.cli.options import format_option, target_scope
 from runner.cli.output.screen import show
 from runner.view.blocks import Column, Items, Section, Sentence, TableBlock
-from runner.wording import count_words, show_time
+from runner.wording import count_people, count_words, show_time
 from runner.workflow.resolve import Word, resolve_launches
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _show(left: Unresolved) -> Iterator[Block]:
 
 
 def _show_launch(launch: UnknownLaunch) -> Section:
-    people = count_words(launch.recipients, "person", "people")
+    people = count_people(launch.recipients)
     when = show_time(launch.intent_at, to_second=True)
     rows = [
         (
@@ -103,7 +103,7 @@ def _show_launch(launch: UnknownLaunch) -> Section:
 
 def _show_group(group: ListedGroup) -> Section:
     texts = count_words(len(group.launches), "text")
-    people = count_words(group.recipients, "person", "people")
+    people = count_people(group.recipients)
     rows = [
         (
             one.project_launch_guid,

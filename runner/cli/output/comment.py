@@ -8,7 +8,7 @@ from runner.plan.model import Span, sum_spans
 from runner.source.diagnostic import Problems
 from runner.view.blocks import Items, ListItem, Sentence, TableBlock
 from runner.view.markdown import write_markdown
-from runner.wording import count_words, hide_phones
+from runner.wording import count_people, count_words, hide_phones
 from runner.workflow.campaigns import show_path
 from runner.workflow.conversations import show_example
 from runner.workflow.plans.plan_blocks import (
@@ -71,7 +71,7 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
     pieces += [Piece("Stopped", write_markdown([Items(refusals)]), is_open=True)] if refusals else []
     for item in planned:
         name, plan = item.campaign.name, item.plan
-        people = count_words(plan.recipients_to_send, "person", "people")
+        people = count_people(plan.recipients_to_send)
         later = sum_up_later([plan])
         body = [Sentence(show_path(plan.campaign.file)), *show_campaign(plan)]
         pieces += _fold(f"{name}: {people} to text{f', {later}' if later else ''}", body)

@@ -66,9 +66,6 @@ def lacks_lines(file: Path, before: str, after: str, find_secrets: Callable[[], 
 
     A record only grows. A version under the present key may be one under the former key, moved: then people
     are compared by what else is known of them. A machine that still has the former key moves nothing back.
-
-    Raises:
-        LockfileError, SuppressionsError: a version is damaged, or was edited.
     """
     secrets = find_secrets()
     return _lacks(_parse(file, before, secrets), _parse(file, after, secrets), secrets)

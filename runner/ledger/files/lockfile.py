@@ -146,9 +146,6 @@ def parse_lockfile(file: Path, text: str, key: TargetKey | None = None) -> Parse
     """Parse the text of a lockfile; one merged by git has the launches of both sides.
 
     Without `key`, seals are not checked, and target and key may be any.
-
-    Raises:
-        LockfileError: it is damaged, was edited, or is of another target or key.
     """
     lockfile, is_merged = parse_text(LOCKFILE, file, text)
     if key is not None:

@@ -184,10 +184,6 @@ def parse_book(file: Path, text: str, key: TargetKey | None = None) -> Book:
     """Parse the text of a file of decisions, also one that git has merged.
 
     Without `key`, seals are not checked, and target and key may be any.
-
-    Raises:
-        MissingKeyError: the key is missing.
-        SuppressionsError: it is damaged, was edited, or is of another target or key.
     """
     found: Book = parse_text(BOOK, file, text)[0]
     if key is not None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import asdict
 from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_, select, update
 
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into, insert_or_update
-from runner.ledger.model import AcceptedLaunch, format_moment, parse_moment
+from runner.ledger.model import AcceptedLaunch, StoredResult, format_moment, parse_moment
 from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
 from runner.ledger.report_model import MessageTotals, PartialCount
@@ -31,12 +32,14 @@ from runner.ledger.tables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from runner.ledger.model import LaunchStats, StoredResult, StoredSession
+    from runner.ledger.model import LaunchStats, StoredSession
 
 _GROUP = 500
 _BULK = 5_000
 # Valid in JSON and not in databases: NUL on PostgreSQL, half a surrogate pair on either.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_OUR_OWN = ("launch_id", "participant", "question_display_order", "non_answer")
+_pick_texts = itemgetter(*(place for place, one in enumerate(StoredResult._fields) if one not in _OUR_OWN))
 _SUMMED = {
     "num_queued_sessions": "queued",
     "num_active_sessions": "active",

@@ -14,6 +14,7 @@ from runner.ledger.report_model import AudienceRow, OptOutReply, ServicePlan
 from runner.ledger.tables import (
     audiences,
     campaigns,
+    deliveries,
     label_message,
     launch_stats,
     launches,
@@ -22,9 +23,9 @@ from runner.ledger.tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from sqlalchemy import ColumnElement, Select
+    from sqlalchemy import ColumnElement, ScalarSelect, Select
 
 _PORTION = 5000
 BEGAN = func.coalesce(func.nullif(launch_stats.c.project_launch_start, ""), launches.c.outcome_at)
@@ -133,11 +134,27 @@ def count_results(
 
 
 def count_answered(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
+    connection: Connection,
+    campaign_id: int,
+    message_ids: Mapping[str, str] | None = None,
+    refused: Collection[str] = (),
 ) -> Counter[str]:
-    """Return the participants with at least one answer, by message id."""
+    """Return the participants with at least one answer, by message id.
+
+    Confirmed opt-outs by reply, and the `refused` results, by their `result_guid`, are no answers.
+    """
+    is_refusal = is_evidence(
+        opt_outs.c.target == _name_target(campaign_id),
+        opt_outs.c.source == "reply",
+        opt_outs.c.state == "confirmed",
+    )
+    is_answer = and_(results.c.non_answer == "", ~is_refusal, results.c.result_guid.not_in(refused))
     people = func.count(results.c.participant.distinct())
-    return count_results(connection, campaign_id, message_ids or {}, results.c.non_answer == "", people)
+    return count_results(connection, campaign_id, message_ids or {}, is_answer, people)
+
+
+def _name_target(campaign_id: int) -> ScalarSelect[str]:
+    return select(campaigns.c.target).where(campaigns.c.id == campaign_id).scalar_subquery()
 
 
 def is_evidence(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
@@ -147,37 +164,30 @@ def is_evidence(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
 
 
 def iterate_opt_out_replies(connection: Connection, campaign_id: int) -> Iterator[OptOutReply]:
-    """Yield a campaign's results that are evidence of opt-outs, and all others of the same sessions."""
-    is_ours = launches.c.campaign_id == campaign_id
-    target = select(campaigns.c.target).where(campaigns.c.id == campaign_id).scalar_subquery()
-    by_reply = opt_outs.c.target == target, opt_outs.c.source == "reply"
+    """Yield a campaign's results that are evidence of opt-outs, without reading all results."""
+    by_reply = opt_outs.c.target == _name_target(campaign_id), opt_outs.c.source == "reply"
     if not connection.execute(select(opt_outs.c.evidence).where(*by_reply).limit(1)).first():
-        return  # without reading all results
-    evident = (
-        select(results.c.launch_id, results.c.participant)
-        .join(launches, launches.c.id == results.c.launch_id)
-        .where(is_ours, is_evidence(*by_reply))
-        .distinct()
-        .subquery()
-    )
-    # Distinct, so that SQLite puts them into a table with an index of its own.
-    found = select(opt_outs.c.evidence, opt_outs.c.state).where(*by_reply).distinct().subquery()
+        return  # without reading all deliveries
+    messages = select(launches.c.message).where(launches.c.campaign_id == campaign_id).distinct()
     is_theirs = and_(
-        results.c.launch_id == evident.c.launch_id, results.c.participant == evident.c.participant
+        deliveries.c.campaign_id == campaign_id,
+        deliveries.c.message.in_(messages),
+        deliveries.c.fingerprint == opt_outs.c.fingerprint,
     )
+    is_it = and_(results.c.launch_id == deliveries.c.launch_id, results.c.result_guid == opt_outs.c.evidence)
     query = (
         select(
             results.c.launch_id,
-            launches.c.message,
+            deliveries.c.message,
             results.c.result_guid,
             results.c.participant,
-            found.c.state,
+            opt_outs.c.state,
             results.c.result_response,
         )
-        .select_from(evident)
-        .join(results, is_theirs)
-        .join(launches, launches.c.id == results.c.launch_id)
-        .outerjoin(found, found.c.evidence == results.c.result_guid)
+        .select_from(opt_outs)
+        .join(deliveries, is_theirs)
+        .join(results, is_it)
+        .where(*by_reply)
         .execution_options(yield_per=_PORTION)
     )
     for row in connection.execute(query):

@@ -22,18 +22,16 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError
-from runner.report.columns.codebook import describe_columns
-from runner.report.columns.engine import name_column, quote
-from runner.report.columns.file_columns import list_columns
+from runner.report.columns.engine import Engine, name_column, quote
+from runner.report.columns.file_columns import FileColumn, FileContent, Shape, describe_columns, list_columns
+from runner.report.columns.kept_answers import mask_answers
 from runner.report.columns.spss import save_spss
 from runner.report.documents.wording import defuse_formula
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.report.columns.engine import Engine
-    from runner.report.columns.file_columns import FileColumn, FileContent, Shape
-    from runner.report.columns.kept_answers import KeptAnswers
+    from runner.report.facts import CampaignOutline
 
 ANSWER_FORMATS: dict[str, tuple[Shape, str]] = {
     "answers.csv": ("answers", "csv"),
@@ -78,14 +76,14 @@ class AnswerFiles:
     """A writer of files of the answers that were kept; `low` are the scores of `callbacks`."""
 
     def __init__(
-        self, engine: Engine, kept: KeptAnswers, content: FileContent, low: LowScores | None = None
+        self, engine: Engine, outline: CampaignOutline, content: FileContent, low: LowScores | None = None
     ) -> None:
         """Start with all answers kept: what people wrote is masked, unless the files have phones."""
-        self._engine, self._kept, self._content, self._low = engine, kept, content, low
-        messages = ", ".join(map(quote, kept.messages))
+        self._engine, self._questions, self._content, self._low = engine, outline.questions, content, low
+        messages = ", ".join(quote(one.id) for one in outline.messages)
         engine.run(_MACROS.format(key=quote(content.key), messages=messages))
         if content.has_words and not content.has_phones:
-            kept.mask()
+            mask_answers(engine)
 
     def write(self, name: str, file: Path) -> None:
         """Write one whole file of a format, and its folder, readable by this user alone.
@@ -118,7 +116,7 @@ class AnswerFiles:
 
     def _list_columns(self, shape: Shape) -> list[FileColumn]:
         score = 0 if self._low is None else self._low.question
-        return list_columns(shape, self._content, self._kept.questions, score)
+        return list_columns(shape, self._content, self._questions, score)
 
     def _write_codebook(self, file_format: str) -> str:
         ((people,),) = self._engine.rows(f"SELECT count(*) FROM {_EVERYBODY}")
@@ -130,7 +128,7 @@ class AnswerFiles:
         """Return what the cells of a file come from, and the order of its rows."""
         answers = "".join(
             f", any_value(latest) FILTER (WHERE question = {number}) AS question_{number}"
-            for number in range(len(self._kept.questions))
+            for number in range(len(self._questions))
         )
         latest = f"LEFT JOIN (SELECT person{answers} FROM latest GROUP BY person) a ON a.person = p.person"
         kept = "LEFT JOIN kept a ON a.person = p.person AND a.message = p.message"

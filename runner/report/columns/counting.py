@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -47,8 +48,8 @@ FROM (SELECT (first_us - started_us) // 1000000 AS seconds FROM people WHERE fir
 """
 _READINGS = "SELECT latest_{0}, count(*) AS n FROM people WHERE latest_{0} IS NOT NULL GROUP BY ALL"
 _CONTACTS = """
-SELECT count_if(is_sent), count_if(is_sent AND is_listed), count_if(is_texted), count_if(has_answered),
-  count_if(is_complete), count_if(has_opted_out){asked}
+SELECT count_if(is_sent) AS sent, count_if(is_sent AND is_listed) AS listed, count_if(is_texted) AS texted,
+  count_if(has_answered) AS answered, count_if(is_complete) AS completed, count_if(has_opted_out) AS opted_out
 FROM touches WHERE message = {number}
 """
 _POOL = """
@@ -60,24 +61,29 @@ GROUP BY question, person
 _ALWAYS = 2**63 - 1
 _BY_MESSAGE = "SELECT question, message, reading, count(*) AS n FROM pooled GROUP BY ALL"
 # Recipients who have left the audience belong to the group without a name.
-_GROUPED = """
-CREATE OR REPLACE TEMP VIEW grouped AS
-SELECT persons.*, coalesce(members.value_{number}, '') AS value, {key} AS key
-FROM persons LEFT JOIN members ON members.person = persons.person WHERE persons.state IS NOT NULL
+_BY_COLUMN = """
+SELECT persons.*, coalesce(members.value_{number}, '') AS value, {key} AS key, true AS is_counted
+FROM persons LEFT JOIN members ON members.person = persons.person
+"""
+_BY_ARM = """
+SELECT * REPLACE (is_texted AND is_counted AS is_texted, is_complete AND is_counted AS is_complete,
+  has_answered AND is_counted AND coalesce(first_us, 0) < {before} AS has_answered)
+FROM (SELECT *, arm AS value, arm AS key, {is_counted} AS is_counted FROM persons)
 """
 _GROUPS = """
-SELECT key, first(value ORDER BY n DESC, value), sum(texted), sum(answered), sum(complete) FROM (
+SELECT key, first(value ORDER BY n DESC, value), sum(n), sum(texted), sum(answered), sum(complete) FROM (
   SELECT key, value, count(*) AS n, count_if(is_texted) AS texted, count_if(has_answered) AS answered,
     count_if(is_complete) AS complete
   FROM grouped GROUP BY ALL)
 GROUP BY key
 """
-_ARMS = """
-SELECT arm, count(*), count_if({counts}),
-  count_if({counts} AND has_answered AND coalesce(first_us, 0) < {before}),
-  count_if({counts} AND is_complete),
-  count_if(person IN (SELECT person FROM read_answers WHERE created_us >= {before}))
-FROM persons WHERE state IS NOT NULL GROUP BY ALL
+_READ = """
+SELECT key, question, reading, count(*) AS n FROM {pool} JOIN grouped USING (person) WHERE is_counted
+GROUP BY ALL
+"""
+_LATER = """
+SELECT count(*) FROM persons WHERE state IS NOT NULL AND list_contains(?::VARCHAR[], arm)
+  AND person IN (SELECT person FROM read_answers WHERE created_us >= {before})
 """
 
 
@@ -117,7 +123,7 @@ def count_campaign(
         strays=sum(row[-1] for row in found if row[0] is None),
         people=people,
         questions=_count_questions(engine, outline, shared, readings),
-        groups={name: _count_groups(engine, number, readings) for number, name in enumerate(columns)},
+        groups=_count_columns(engine, columns, readings),
         arms=_count_arms(engine, outline, experiment, scored, as_of, readings),
         readings=readings,
     )
@@ -137,20 +143,13 @@ def _count_message(
     for refuses, _, _, tag, count in found:
         if not refuses and tag not in tags:
             unknown[tag] += count
-    asked = "".join(f", count_if({was_asked(outline, place)})" for place in range(len(tags)))
-    columns = _CONTACTS.format(asked=asked, number=number)
-    # Of nobody the counts are null.
-    sent, listed, texted, answered, completed, opted_out, *asking = (
-        count or 0 for count in engine.rows(columns)[0]
+    asked = [f"count_if({was_asked(outline, tag)}) AS asked_{place}" for place, tag in enumerate(tags)]
+    counted = (
+        engine.count(f"SELECT {', '.join(asked)} FROM touches WHERE message = {number}") if asked else {}
     )
     ((median,),) = engine.rows(_FIRST_TIMES)
     return MessageTally(
-        sent=sent,
-        listed=listed,
-        texted=texted,
-        answered=answered,
-        completed=completed,
-        opted_out=opted_out,
+        **engine.count(_CONTACTS.format(number=number)),
         results=sum(count for *_, count in found),
         non_answers=sum(count for _, says_nothing, *_, count in found if says_nothing),
         unknown=unknown,
@@ -158,7 +157,7 @@ def _count_message(
             tag: {readings[one]: count for one, count in sorted(engine.rows(_READINGS.format(place)))}
             for place, tag in enumerate(tags)
         },
-        asked=dict(zip(tags, asking, strict=True)),
+        asked=dict(zip(tags, counted.values(), strict=True)),
         median_first_s=None if median is None else Fraction(median),
         days=dict(sorted(_add_days(engine.rows(_ANSWER_QUARTERS, [number]), zone).items())),
     )
@@ -181,16 +180,14 @@ def _count_questions(
     engine: Engine, outline: CampaignOutline, shared: Collection[int], readings: Sequence[AnswerReading]
 ) -> dict[int, PooledTally]:
     """Return the answers to each question that several messages ask."""
-    if not shared:
-        return {}
-    found = engine.rows(_BY_MESSAGE)
+    found = engine.rows(_BY_MESSAGE) if shared else []
     tallies = {}
     for number in sorted(shared):
-        tag = outline.questions[number].question.tag
+        pooled = outline.questions[number]
         asked = " OR ".join(
-            f"message = {place} AND {was_asked(one, [question.tag for question in one.questions].index(tag))}"
+            f"message = {place} AND {was_asked(one, pooled.question.tag)}"
             for place, one in enumerate(outline.messages)
-            if one.id in outline.questions[number].messages
+            if one.id in pooled.messages
         )
         ((people,),) = engine.rows(f"SELECT count(DISTINCT person) FROM touches WHERE {asked}")
         counts = {
@@ -202,29 +199,30 @@ def _count_questions(
     return tallies
 
 
-def _count_readings(
-    engine: Engine, key: str, table: str, readings: Sequence[AnswerReading]
-) -> dict[str, dict[int, Counter[AnswerReading]]]:
-    """Return people by group, question's number and reading of their latest answer."""
-    found: dict[str, dict[int, Counter[AnswerReading]]] = {}
-    statement = f"SELECT {key} AS key, question, reading, count(*) AS n FROM {table} GROUP BY ALL"
-    for group, question, reading, count in engine.rows(statement):
-        found.setdefault(group, {}).setdefault(question, Counter())[readings[reading]] += count
-    return found
-
-
-def _count_groups(engine: Engine, number: int, readings: Sequence[AnswerReading]) -> dict[str, GroupTally]:
-    """Return everybody by the values of a column, without regard to case, blanks and typography.
-
-    A group is called as most of its people are.
-    """
-    engine.run(_GROUPED.format(number=number, key=fold_column("value")))
-    found = _count_readings(engine, "key", "pooled JOIN grouped USING (person)", readings)
-    rows = sorted(engine.rows(_GROUPS), key=lambda row: row[1].strip())
+def _count_columns(
+    engine: Engine, columns: Sequence[str], readings: Sequence[AnswerReading]
+) -> dict[str, dict[str, GroupTally]]:
+    """Return everybody by the values of each column, without regard to case, blanks and typography."""
+    key = fold_column("value")
     return {
-        name.strip(): GroupTally(texted, answered, completed, found.get(key, {}))
-        for key, name, texted, answered, completed in rows
+        name: _count_groups(engine, _BY_COLUMN.format(number=number, key=key), "pooled", readings)
+        for number, name in enumerate(columns)
     }
+
+
+def _count_groups(
+    engine: Engine, select: str, pool: str, readings: Sequence[AnswerReading]
+) -> dict[str, GroupTally]:
+    """Return people by a key, and their latest answers in a pool; a group is called as most of it are."""
+    engine.run(f"CREATE OR REPLACE TEMP VIEW grouped AS FROM ({select}) WHERE state IS NOT NULL")
+    found: dict[str, dict[int, Counter[AnswerReading]]] = {}
+    for key, question, reading, count in engine.rows(_READ.format(pool=pool)):
+        found.setdefault(key, {}).setdefault(question, Counter())[readings[reading]] += count
+    groups = {
+        name.strip(): GroupTally(texted, answered, completed, found.get(key, {}), people)
+        for key, name, people, texted, answered, completed in engine.rows(_GROUPS)
+    }
+    return dict(sorted(groups.items()))
 
 
 def _count_arms(
@@ -244,23 +242,17 @@ def _count_arms(
         arm: _add_days((row[1:] for row in quarters if row[0] == arm), outline.time_zone) for arm in weights
     }
     deadline = fix_deadline(outline.experiment.analysis, sent, as_of, outline.time_zone)
-    before, counts, table = _ALWAYS, "is_texted", "pooled"
+    before, is_counted, pool, later = _ALWAYS, "is_texted", "pooled", 0
     if deadline.cutoff_us is not None:
-        before, table = deadline.cutoff_us, "counted"
-        counts = f"is_texted AND coalesce(arm_began_us < {before}, false)"
-        _pool(engine, table, scored, before)
-    joined = f"{table} JOIN persons ON persons.person = {table}.person WHERE {counts}"
-    found = _count_readings(engine, "arm", joined, readings)
-    rows: dict[str, Sequence[Any]] = {
-        arm: row for arm, *row in engine.rows(_ARMS.format(counts=counts, before=before))
-    }
-    return ArmTally(
-        assigned={arm: rows.get(arm, [0])[0] for arm in weights},
-        groups={
-            # Whether an end was reached is known of all answers together only.
-            arm: GroupTally(row[1], row[2], row[3] if table == "pooled" else None, found.get(arm, {}))
-            for arm, row in ((arm, rows.get(arm, [0] * 5)) for arm in weights)
-        },
-        answered_later=sum(rows[arm][4] for arm in weights if arm in rows),
-        deadline=deadline,
-    )
+        before, pool = deadline.cutoff_us, "counted"
+        is_counted = f"is_texted AND coalesce(arm_began_us < {before}, false)"
+        _pool(engine, pool, scored, before)
+        ((later,),) = engine.rows(_LATER.format(before=before), [list(weights)])
+    select = _BY_ARM.format(before=before, is_counted=is_counted)
+    found = _count_groups(engine, select, pool, readings)
+    groups = {arm: found.get(arm, GroupTally()) for arm in weights}
+    if deadline.cutoff_us is not None:
+        # Whether an end was reached is known of all answers together only.
+        groups = {arm: replace(group, completed=None) for arm, group in groups.items()}
+    assigned = {arm: group.people for arm, group in groups.items()}
+    return ArmTally(assigned, groups, later, deadline)

@@ -108,10 +108,22 @@ class Engine:
         finally:
             file.unlink(missing_ok=True)
 
-    def fill(self, table: str, columns: Mapping[str, str], rows: Sequence[Sequence[object]]) -> None:
-        """Make a temporary table of few rows; `columns` are the types by name."""
-        cells = ", ".join(f"unnest(?::{kind}[]) AS {name}" for name, kind in columns.items())
-        values = [[row[number] for row in rows] for number in range(len(columns))]
+    def count(self, statement: str) -> dict[str, Any]:
+        """Return the counts in the only row of a statement's result by their names; those of nothing are 0.
+
+        Raises:
+            RunnerError: as for `run`.
+        """
+        with self._translated():
+            found = self._connection.execute(statement)
+            names = [column[0] for column in found.description or ()]
+            return {name: count or 0 for name, count in zip(names, found.fetchall()[0], strict=True)}
+
+    def fill(self, table: str, columns: str, rows: Sequence[Sequence[object]]) -> None:
+        """Make a temporary table of few rows; `columns` are names and types, as in `place INTEGER`."""
+        kinds = [one.split() for one in columns.split(",")]
+        cells = ", ".join(f"unnest(?::{kind}[]) AS {name}" for name, kind in kinds)
+        values = [[row[number] for row in rows] for number in range(len(kinds))]
         self.run(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT {cells}", values)
 
     def save(self, select: str, file: Path, options: str, known_as: Path | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The columns of files of answers: what each holds, and the expression that its cells come from.
+"""The columns of files of answers, with the expressions that their cells come from, and the codebook.
 
 An expression is over `p`, the row's person or reply, `a`, what they answered, and `m`, what the audience says
 of them.
@@ -10,12 +10,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from runner.campaign.model import SCORED
-from runner.report.documents.wording import distinguish
+from runner.document import Count, Document, Part, Positive
+from runner.report.documents.wording import distinguish, store_number
+from runner.view.blocks import Block, Sentence, TableBlock
+from runner.view.markdown import write_markdown
+from runner.wording import count_words, escape_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runner.report.columns.kept_answers import KeptQuestion
+    from runner.report.facts import PooledOutline
 
 Kind = Literal["text", "integer", "number", "boolean", "time"]
 Role = Literal["", "phone", "value", "code", "label", "words", "answered_at"]
@@ -40,9 +44,13 @@ class FileColumn:
     cell: str
     meaning: str
     role: Role = ""
-    question: KeptQuestion | None = None
+    question: PooledOutline | None = None
 
 
+_MISSING = (
+    "A blank cell is missing: nothing was answered, or it is not known. A question with a time and without a "
+    "code was answered in other words than the responses."
+)
 _SESSION = (
     "CASE WHEN p.is_open THEN 'open' WHEN p.disposition = 'unknown_eligibility' THEN 'not_known' "
     "WHEN p.disposition IS NOT NULL THEN 'ended' END"
@@ -134,7 +142,7 @@ _COLUMNS = {"answers": _ANSWERS, "answers-long": _LONG, "results": _RESULTS, "ca
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """What files of answers have, beside the answers.
+    """The content of files of answers, beside the answers.
 
     Attributes:
         campaign: the campaign's name.
@@ -154,7 +162,7 @@ class FileContent:
 
 
 def list_columns(
-    shape: Shape, content: FileContent, questions: Sequence[KeptQuestion], score: int = 0
+    shape: Shape, content: FileContent, questions: Sequence[PooledOutline], score: int = 0
 ) -> list[FileColumn]:
     """Return the columns of a file, each with a name of its own; `score` is the question of `callbacks`."""
     found = list(_COLUMNS[shape])
@@ -175,7 +183,7 @@ def list_columns(
     return [replace(one, name=name) for one, name in zip(found, names, strict=True)]
 
 
-def _list_question(number: int, question: KeptQuestion) -> Iterator[FileColumn]:
+def _list_question(number: int, question: PooledOutline) -> Iterator[FileColumn]:
     roles: list[tuple[Role, Kind, str]] = [
         ("words", "text", "open-ended: what the person wrote, if it is no response"),
         ("answered_at", "time", "when the answer came"),
@@ -183,10 +191,109 @@ def _list_question(number: int, question: KeptQuestion) -> Iterator[FileColumn]:
     if question.labels:
         roles.insert(0, ("label", "text", "the response's text"))
         roles.insert(0, ("code", "integer", "the number of the response"))
-    if question.outline.scale in SCORED:
+    tag, scale = question.question.tag, question.question.scale
+    if scale in SCORED:
         kind: Kind = "integer" if question.is_whole else "number"
-        roles.insert(0, ("value", kind, f"what the answer counts as on the scale `{question.outline.scale}`"))
+        roles.insert(0, ("value", kind, f"what the answer counts as on the scale `{scale}`"))
     for role, kind, meaning in roles:
         answer = f"a.question_{number}"
         cell = f"nullif({answer}.us, 0)" if role == "answered_at" else f"{answer}.{role}"
-        yield FileColumn(f"{question.outline.tag}.{role}", kind, cell, meaning, role, question)
+        yield FileColumn(f"{tag}.{role}", kind, cell, meaning, role, question)
+
+
+class CodedResponse(Part, frozen=True):
+    """A response of a question.
+
+    Attributes:
+        code: its number.
+        label: its text.
+        value: what it counts as on the scale; None for nothing.
+    """
+
+    code: Positive
+    label: str
+    value: float | None
+
+
+class CodedColumn(Part, frozen=True):
+    """A column of the file of answers.
+
+    Attributes:
+        name: in the file.
+        kind: text, integer, number, boolean (`true` or `false`), or time (UTC).
+        meaning: what it holds.
+        question: the tag of the question that it is of; None for none.
+        text: the question as the campaign has it.
+        scale: how the question's answers are read.
+        responses: of a question that offers some; none for an open-ended one.
+    """
+
+    name: str
+    kind: Kind
+    meaning: str
+    question: str | None = None
+    text: str | None = None
+    scale: str | None = None
+    responses: tuple[CodedResponse, ...] = ()
+
+
+class Codebook(Document, frozen=True):
+    """The columns of `answers.csv`, `answers.parquet` and `answers.sav`, which have a row a person.
+
+    Rows are the people whom the campaign was sent to, or may have been, and its control group.
+
+    Attributes:
+        campaign: the campaign's name.
+        title: what people call it; None for a campaign that does not say.
+        people: rows of the file.
+        missing: what blank cells mean.
+        columns: in the order of the file.
+    """
+
+    campaign: str
+    title: str | None
+    people: Count
+    missing: str
+    columns: tuple[CodedColumn, ...]
+
+    def write_markdown(self) -> str:
+        """Return the codebook as Markdown."""
+        held = [
+            (one.name, one.kind, f"{one.meaning}: {one.text}" if one.text else one.meaning)
+            for one in self.columns
+        ]
+        blocks: list[Block] = [
+            Sentence(f"{count_words(self.people, 'row')}, one a person. {self.missing}"),
+            TableBlock(("Column", "Kind", "Holds"), held, figures=False),
+        ]
+        coded = [
+            (one.question, of) for one in self.columns if one.name.endswith(".code") for of in one.responses
+        ]
+        rows = [
+            (tag or "", str(of.code), of.label, "" if of.value is None else f"{of.value:g}")
+            for tag, of in coded
+        ]
+        if rows:
+            blocks.append(TableBlock(("Question", "Code", "Response", "Value"), rows, figures=False))
+        return f"# {escape_markdown(self.title or self.campaign)}: codebook\n\n{write_markdown(blocks)}"
+
+
+def describe_columns(
+    columns: Sequence[FileColumn], campaign: str, title: str | None, people: int
+) -> Codebook:
+    """Return the codebook of a file of answers with these columns."""
+    return Codebook(campaign, title, people, _MISSING, tuple(map(_describe, columns)))
+
+
+def _describe(column: FileColumn) -> CodedColumn:
+    question = column.question
+    if question is None:
+        return CodedColumn(column.name, column.kind, column.meaning)
+    responses = tuple(
+        CodedResponse(code, label, store_number(value))
+        for code, (label, value) in enumerate(question.labels.items(), start=1)
+    )
+    about = question.question
+    return CodedColumn(
+        column.name, column.kind, column.meaning, about.tag, about.text, about.scale, responses
+    )

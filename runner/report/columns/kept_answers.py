@@ -13,22 +13,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from runner.campaign.scales import read_points
 from runner.report.masking import mask_words
 from runner.report.question_model import CommentsReport, QuotedComment
 from runner.report.scores import NPS_SCALE
 from runner.source.normalize import fold_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from runner.report.columns.engine import Engine
-    from runner.report.facts import AnswerReading, CampaignOutline, PooledOutline, QuestionOutline
+    from runner.report.facts import AnswerReading, CampaignOutline, PooledOutline
 
 CELL_SEPARATOR = "\x1f"
 """Stands between all that the audience says of a person, in the column `cells` of the table `members`."""
@@ -44,14 +42,7 @@ QUALIFY row_number() OVER (PARTITION BY person, message, question ORDER BY rank 
 CREATE OR REPLACE TEMP VIEW latest AS FROM told WHERE question IS NOT NULL AND NOT refuses
 QUALIFY row_number() OVER (PARTITION BY person, question ORDER BY rank DESC) = 1;
 """
-_LABELS = {
-    "question": "INTEGER",
-    "reading": "INTEGER",
-    "code": "INTEGER",
-    "label": "VARCHAR",
-    "value": "DOUBLE",
-    "concludes": "BOOLEAN",
-}
+_LABELS = "question INTEGER, reading INTEGER, code INTEGER, label VARCHAR, value DOUBLE, concludes BOOLEAN"
 # Names of people who have left the audience are not known, so their words stay away.
 _WORDS = """
 SELECT DISTINCT told.person, words, cells FROM told JOIN members m ON m.person = told.person
@@ -76,98 +67,54 @@ ORDER BY latest.us DESC, latest.person, latest.question LIMIT {MOST_COMMENTS}
 """
 
 
-@dataclass(frozen=True, slots=True)
-class KeptQuestion:
-    """A question of the campaign, over all messages and arms that ask it on the same scale.
+def keep_answers(engine: Engine, outline: CampaignOutline, readings: Sequence[AnswerReading]) -> None:
+    """Make the tables of all replies that the engine has read, from the numbers of the readings."""
+    labels = [
+        (question, *row)
+        for question, one in enumerate(outline.questions)
+        for row in _describe_readings(one, readings)
+    ]
+    engine.fill("labels", _LABELS, labels)
+    engine.run(_KEEP)
 
-    Attributes:
-        outline: as the first message asks it.
-        labels: of all responses, each once, with what they count as.
+
+def mask_answers(engine: Engine) -> None:
+    """Mask all words that are kept."""
+    masked = (
+        (person, words, mask_words(words, cells.split(CELL_SEPARATOR)))
+        for person, words, cells in engine.iterate(_WORDS)
+    )
+    engine.load("masked", ("person", "words", "shown"), masked)
+    engine.run(_SHOW_MASKED)
+
+
+def gather_comments(engine: Engine, outline: CampaignOutline, problem: str | None = None) -> CommentsReport:
+    """Return what people wrote, the newest first, unless it was masked.
+
+    `problem` says why the audience cannot be read: then there is nobody in the table `members`.
     """
-
-    outline: QuestionOutline
-    labels: Mapping[str, Fraction | None]
-
-    @property
-    def low_end(self) -> Fraction:
-        """The highest low score: of `nps` detractors', else the second lowest point."""
-        points = sorted({point for point in self.labels.values() if point is not None})
-        return Fraction(6) if self.outline.scale == "nps" else points[:2][-1]
-
-    @property
-    def is_whole(self) -> bool:
-        """True if it has a score, and all that counts in it is a whole number."""
-        points = [point for point in self.labels.values() if point is not None]
-        return self.outline.scale in ("nps", "csat", "ces") and all(
-            point.denominator == 1 for point in points
+    score = [-1 if outline.score is None else outline.score]
+    ((total, left_out),) = engine.rows(_COUNT, score)
+    if problem is not None:
+        return CommentsReport((), total, 0, problem)
+    found = tuple(
+        QuotedComment(
+            question=outline.questions[question].question.tag,
+            words=mask_words(words.strip(), cells.split(CELL_SEPARATOR)),
+            score=None if value is None else Fraction(str(value)),
+            answered_at=datetime.fromtimestamp(us / 1_000_000, UTC) if us else None,
         )
-
-
-class KeptAnswers:
-    """All replies that the engine has read, with their labels."""
-
-    def __init__(self, engine: Engine, outline: CampaignOutline, readings: Sequence[AnswerReading]) -> None:
-        """Make the tables, from the numbers of the readings."""
-        self._engine, self._outline = engine, outline
-        self.questions = tuple(
-            KeptQuestion(one.question, _list_labels(one, outline)) for one in outline.questions
-        )
-        self.messages = [one.id for one in outline.messages]
-        labels = [
-            (question, *row)
-            for question, one in enumerate(self.questions)
-            for row in _describe_readings(one, readings)
-        ]
-        engine.fill("labels", _LABELS, labels)
-        engine.run(_KEEP)
-
-    def mask(self) -> None:
-        """Mask all words, once every message was kept."""
-        masked = (
-            (person, words, mask_words(words, cells.split(CELL_SEPARATOR)))
-            for person, words, cells in self._engine.iterate(_WORDS)
-        )
-        self._engine.load("masked", ("person", "words", "shown"), masked)
-        self._engine.run(_SHOW_MASKED)
-
-    def gather_comments(self, problem: str | None = None) -> CommentsReport:
-        """Return what people wrote, the newest first, unless it was masked.
-
-        `problem` says why the audience cannot be read: then there is nobody in the table `members`.
-        """
-        score = [-1 if self._outline.score is None else self._outline.score]
-        ((total, left_out),) = self._engine.rows(_COUNT, score)
-        if problem is not None:
-            return CommentsReport((), total, 0, problem)
-        found = tuple(
-            QuotedComment(
-                question=self.questions[question].outline.tag,
-                words=mask_words(words.strip(), cells.split(CELL_SEPARATOR)),
-                score=None if value is None else Fraction(str(value)),
-                answered_at=datetime.fromtimestamp(us / 1_000_000, UTC) if us else None,
-            )
-            for question, words, us, value, cells in self._engine.rows(_NEWEST, score)
-        )
-        return CommentsReport(found, total - left_out, left_out)
-
-
-def _list_labels(pooled: PooledOutline, outline: CampaignOutline) -> dict[str, Fraction | None]:
-    asking = [message for message in outline.messages if message.id in pooled.messages]
-    found: dict[str, tuple[str, Fraction | None]] = {}
-    for one in (question for message in asking for way in message.all_ways for question in way.questions):
-        if (one.tag, one.scale) == (pooled.question.tag, pooled.question.scale):
-            points = read_points(one.scale, one.responses, one.values)
-            for label, point in zip(one.responses, points, strict=True):
-                found.setdefault(fold_answer(label), (label, point))
-    return dict(found.values())
+        for question, words, us, value, cells in engine.rows(_NEWEST, score)
+    )
+    return CommentsReport(found, total - left_out, left_out)
 
 
 def _describe_readings(
-    question: KeptQuestion, readings: Iterable[AnswerReading]
+    question: PooledOutline, readings: Iterable[AnswerReading]
 ) -> Iterator[tuple[int, int | None, str | None, float | None, bool]]:
     """Yield the number of each reading with its code, label and value, and whether it ends the survey."""
     codes = {fold_answer(label): code for code, label in enumerate(question.labels, start=1)}
     for number, one in enumerate(readings):
-        counts = question.outline.scale != "nps" or one.number in NPS_SCALE
+        counts = question.question.scale != "nps" or one.number in NPS_SCALE
         value = float(one.number) if one.number is not None and counts else None
         yield number, codes.get(fold_answer(one.label or "")), one.label, value, one.concludes

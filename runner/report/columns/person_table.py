@@ -21,13 +21,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.ledger.model import ENDED, QUEUED
-from runner.report.columns.engine import quote
+from runner.report.columns.engine import Engine, quote
 from runner.report.people_model import Dispositions, PeopleReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from runner.report.columns.engine import Engine
     from runner.report.facts import AnswerReading, MessageOutline
 
 _PEOPLE = """
@@ -101,10 +100,13 @@ _BY_PERSON = {
     "last": _LAST,
 }
 _OF_ONE_MESSAGE = {**dict.fromkeys(_BY_PERSON, ""), "last": "is_survey AND replaced"}
-_STATES = """
-SELECT state, disposition, count(*) AS n, count_if(has_answered) AS answered,
-  count_if(is_complete) AS complete, count_if(has_opted_out) AS opted_out, count_if(is_open) AS open
-FROM persons GROUP BY ALL
+_STATES = "texted", "uncertain", "blocked", "queued", "withdrawn", "unresolved"
+_PEOPLE_COUNTED = f"""
+SELECT count_if(state IS NOT NULL) AS recipients, count_if(state <> 'unresolved') AS sent,
+  {", ".join(f"count_if(state = '{state}') AS {state}" for state in _STATES)},
+  count_if(has_answered) AS answered, count_if(is_complete) AS completed,
+  count_if(has_opted_out) AS opted_out, count_if(is_open) AS open
+FROM persons
 """
 
 
@@ -143,12 +145,13 @@ def _write_end(places: Sequence[int]) -> str:
     return " OR ".join([f"substr(path, {places[-1] + 1}, 1) <> '-'", *ends]) if places else "false"
 
 
-def was_asked(outline: MessageOutline, place: int) -> str:
+def was_asked(outline: MessageOutline, tag: str) -> str:
     """Return the expression for whether a row of `touches` was asked a question of its message.
 
     The first question reaches all who were texted; each further one, those who answered the one before
     without ending the survey. A participant who answered counts as asked, so no rate exceeds 1.
     """
+    place = [question.tag for question in outline.questions].index(tag)
 
     def write(own: Sequence[int]) -> str:
         if place not in own:
@@ -163,7 +166,7 @@ def was_asked(outline: MessageOutline, place: int) -> str:
 def _write_by_arm(outline: MessageOutline, write: Callable[[Sequence[int]], str]) -> str:
     """Return the expression that is written for the places of the questions of each arm."""
     places = {question.tag: number for number, question in enumerate(outline.questions)}
-    cases = {way.arm: write([places[one.tag] for one in way.questions]) for way in outline.all_ways}
+    cases = {arm: write([places[one.tag] for one in way]) for arm, way in outline.all_ways.items()}
     whens = " ".join(f"WHEN {quote(arm)} THEN {case}" for arm, case in cases.items())
     # An arm that no longer exists is taken for the first one.
     return f"CASE arm {whens} ELSE {next(iter(cases.values()))} END"
@@ -187,21 +190,7 @@ def gather_persons(engine: Engine, messages: int, experiment: int | None) -> Peo
     # Of one message, there is a row for each person already.
     ways = {"kind": "TABLE", **_BY_PERSON} if messages > 1 else {"kind": "VIEW", **_OF_ONE_MESSAGE}
     engine.run(_PERSONS.format(experiment=-1 if experiment is None else experiment, **ways))
-    rows = engine.rows(_STATES)
-    states = ("texted", "uncertain", "blocked", "queued", "withdrawn", "unresolved")
-    counted = {state: sum(row[2] for row in rows if row[0] == state) for state in states}
-    dispositions = Dispositions(
-        **{name: sum(row[2] for row in rows if row[1] == name) for name in {row[1] for row in rows} - {None}}
-    )
-    answered, completed, opted_out, is_open = (sum(row[number] for row in rows) for number in range(3, 7))
-    return PeopleReport(
-        **counted,
-        recipients=sum(counted.values()),
-        sent=sum(counted.values()) - counted["unresolved"],
-        answered=answered,
-        completed=completed,
-        opted_out=opted_out,
-        open=is_open,
-        replaced=dispositions.replaced,
-        dispositions=dispositions,
-    )
+    rows = engine.rows("SELECT disposition, count(*) FROM persons WHERE disposition IS NOT NULL GROUP BY ALL")
+    dispositions = Dispositions(**dict(rows))
+    people = engine.count(_PEOPLE_COUNTED)
+    return PeopleReport(**people, replaced=dispositions.replaced, dispositions=dispositions)

@@ -10,40 +10,42 @@ the campaign does not have it, `reached` of contacts, and `refusing` of people w
 - `rank`: of several answers of a person, the highest is the latest: by time, then by message, then by guid.
 
 `read_answers` are those of them that neither opt out nor answer nothing.
-The engine keeps candidates, and the readers of `runner.report.answers` decide which of them are kept.
+The engine keeps candidates, and `build_reader` decides what of them is kept: a response or a number, never a
+participant's own text.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
-from runner.report.answers import OWN_WORDS, build_reader
-from runner.report.columns.engine import quote
+from runner.campaign.scales import read_points, read_scale_point
+from runner.report.columns.engine import Engine, quote
+from runner.report.facts import AnswerReading, CampaignOutline, QuestionOutline
 from runner.source.normalize import fold_answer
+from runner.source.quantity import read_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from fractions import Fraction
 
-    from runner.report.columns.engine import Engine
-    from runner.report.facts import AnswerReading, CampaignOutline, QuestionOutline
 
+# An index, unlike a phone number or other digits that somebody typed into a freeform question.
+_INDEX = re.compile(r"[1-9][0-9]{0,2}")
+
+OWN_WORDS = AnswerReading()
+"""A text of the participant's own, without further reading."""
 _MOST_STRANGERS = 1000
 """Responses kept that a question does not have: the rarest beyond these count as own words."""
 _OWN_WORDS_NUMBER = 0
 """The number of the reading of all answers that are not kept."""
 _FOUND = "SELECT message, refuses, says_nothing, arm, question_tag, count(*) AS n FROM named GROUP BY ALL"
 # A slot is a question as an arm of a message asks it.
-_ASKED = {
-    "slot": "INTEGER",
-    "message": "INTEGER",
-    "arm": "VARCHAR",
-    "place": "INTEGER",
-    "question": "INTEGER",
-    "question_tag": "VARCHAR",
-    "text": "VARCHAR",
-    "kind": "VARCHAR",
-}
-_READINGS = {"slot": "INTEGER", "answer": "VARCHAR", "response": "VARCHAR", "reading": "INTEGER"}
+_ASKED = (
+    "slot INTEGER, message INTEGER, arm VARCHAR, place INTEGER, question INTEGER, question_tag VARCHAR, "
+    "text VARCHAR, kind VARCHAR"
+)
+_READINGS = "slot INTEGER, answer VARCHAR, response VARCHAR, reading INTEGER"
 _NAMED = """
 CREATE OR REPLACE TEMP VIEW named AS SELECT * REPLACE ({number} AS message) FROM results;
 CREATE OR REPLACE TEMP VIEW reached AS SELECT * REPLACE ({number} AS message) FROM contacts;
@@ -105,7 +107,7 @@ def read_replies(
     )
     engine.fill(
         "offered",
-        {"slot": "INTEGER", "folded": "VARCHAR"},
+        "slot INTEGER, folded VARCHAR",
         [(slot, text) for slot, row in enumerate(slots) for text in _list_offered(row[-1])],
     )
     engine.fill("readings", _READINGS, ())
@@ -126,7 +128,7 @@ def _list_slots(
     """Yield the questions of the arms that results have, as each arm asks them."""
     numbers = {(one.question.tag, one.question.scale): number for number, one in enumerate(outline.questions)}
     for message, one in enumerate(outline.messages):
-        ways = {way.arm: {question.tag: question for question in way.questions} for way in one.all_ways}
+        ways = {arm: {question.tag: question for question in way} for arm, way in one.all_ways.items()}
         for arm in sorted(arm for number, arm in arms if number == message):
             for place, base in enumerate(one.questions):
                 own = ways.get(arm, {}).get(base.tag, base)
@@ -144,3 +146,38 @@ def _list_offered(question: QuestionOutline) -> set[str]:
     texts = (*question.responses, *ending)
     # The engine has neither case folding, as of ß, nor compatibility forms: it has either of these.
     return {folded for text in texts for folded in (fold_answer(text), text.strip().lower())}
+
+
+def build_reader(question: QuestionOutline) -> Callable[[str, str], AnswerReading]:
+    """Return the reader of answers to a question, by their `result_answer` and `result_response`.
+
+    Only `result_response` is matched to responses: the service alone knows what an index means. A freeform
+    answer leaves nothing but its number, where the scale wants one.
+    """
+    conclusion = None if question.conclude_on is None else fold_answer(question.conclude_on)
+    places: dict[str, int] = {}
+    for number, text in enumerate(question.responses):
+        places.setdefault(fold_answer(text), number)
+    points = read_points(question.scale, question.responses, question.values)
+
+    def read(answer: str, response: str) -> AnswerReading:
+        key = fold_answer(response)
+        concludes, place = key == conclusion, places.get(key)
+        if not question.responses:
+            wants_number = question.scale not in ("text", "choice")
+            return AnswerReading(number=read_number(response) if wants_number else None, concludes=concludes)
+        if place is not None:
+            return AnswerReading(str(place + 1), question.responses[place], points[place], concludes)
+        if _INDEX.fullmatch(answer.strip()):
+            number = _read_stranger(question, response)
+            return AnswerReading(answer.strip(), response.strip(), number, concludes)
+        return AnswerReading(concludes=concludes)
+
+    return read
+
+
+def _read_stranger(question: QuestionOutline, response: str) -> Fraction | None:
+    # Where places or values count, a response that is none of them has no number.
+    if question.values or question.scale in ("csat", "ces"):
+        return None
+    return read_scale_point(response) if question.scale == "nps" else read_number(response)

@@ -6,14 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from runner.errors import ConfigurationError
-from runner.report.columns.engine import name_column
+from runner.report.columns.engine import Engine, name_column
 from runner.report.documents.wording import distinguish
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from runner.report.columns.engine import Engine
     from runner.report.columns.file_columns import FileColumn
 
 _NO_ANSWER, _OWN_WORDS, _NOT_TEXTED = -1, -2, -3
@@ -77,7 +76,7 @@ def _label(column: FileColumn) -> str:
     if column.question is None:
         return column.meaning.partition(":")[0]
     about = {"words": " (open-ended)", "answered_at": " (time of the answer, UTC)"}.get(column.role, "")
-    return f"{column.question.outline.text}{about}"
+    return f"{column.question.question.text}{about}"
 
 
 def _label_values(column: FileColumn) -> Iterator[tuple[float, str]]:

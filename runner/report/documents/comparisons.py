@@ -14,14 +14,13 @@ from runner.report.documents.wording import (
     name_score,
     write_certainty,
     write_day,
-    write_people,
     write_percent,
     write_response_range,
     write_score,
 )
 from runner.view.blocks import Chart, Column, Estimate, Items, Link, Section, Sentence, TableBlock
 from runner.view.charts import TimePoint, fit_axis, plot_points
-from runner.wording import count_words
+from runner.wording import count_people, count_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -142,7 +141,7 @@ def show_groups(column: ColumnReport) -> Section:
         blocks.append(Sentence("Nobody has been texted yet."))
     if column.suppressed:
         people = column.suppressed_texted
-        whom = "" if people is None else f" with {write_people(people)} in all"
+        whom = "" if people is None else f" with {count_people(people)} in all"
         # A larger group may be left out as well, so that the total does not reveal the small ones.
         why = f"so that nobody in a group of fewer than {column.least} can be recognised"
         blocks.append(Sentence(f"Left out: {count_words(column.suppressed, 'group')}{whom}, {why}.", "quiet"))
@@ -307,13 +306,13 @@ def write_analysis(analysis: AnalysisReport) -> str:
     if analysis.method == "sequential":
         return "Tested at every report: of 100 experiments without a difference, at most 5 ever show one."
     if analysis.due is None:
-        return f"The texts are compared 7 days after {write_people(analysis.per_arm or 0)} got each of them."
+        return f"The texts are compared 7 days after {count_people(analysis.per_arm or 0)} got each of them."
     if not analysis.is_due:
         return f"The first report with all answers of {write_day(analysis.due)} compares the texts."
     counted = f"Texts and answers before {write_day(analysis.due)} count here."
     if not analysis.answered_later:
         return counted
-    return f"{counted} {write_people(analysis.answered_later)} answered later."
+    return f"{counted} {count_people(analysis.answered_later)} answered later."
 
 
 def write_split(split: SplitReport) -> str:

@@ -38,7 +38,6 @@ from runner.report.documents.wording import (
     write_certainty,
     write_count,
     write_number,
-    write_people,
     write_percent,
     write_period,
     write_response_range,
@@ -61,7 +60,7 @@ from runner.view.blocks import (
     Tile,
     Tiles,
 )
-from runner.wording import count_words, escape_markdown
+from runner.wording import count_people, count_words, escape_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -143,6 +142,7 @@ def _show_campaign(report: CampaignReport) -> Iterator[Block]:
     main = find_main_question(report)
     yield Tiles(list(_list_tiles(report)))
     yield from _show_replaced(report.people)
+    yield from _show_control_group(report.people)
     if main is not None:
         beside = list(show_series(report))
         yield Section(main.text, list(show_main_question(main, beside)))
@@ -168,8 +168,17 @@ def _show_replaced(people: PeopleReport) -> Iterator[Sentence]:
     """Yield who had no time to answer, as a later text of this account ended their survey."""
     if people.replaced and people.response_rate_without_replaced is not None:
         rate = write_percent(people.response_rate_without_replaced, people.texted)
-        texted = f"{write_people(people.replaced)} got another text from us before they had answered"
+        texted = f"{count_people(people.replaced)} got another text from us before they had answered"
         yield Sentence(f"{texted}, which ended their survey. Without them, the response is {rate}.")
+
+
+def _show_control_group(people: PeopleReport) -> Iterator[Sentence]:
+    """Yield how many were drawn to get nothing: no answer of theirs can be compared."""
+    if people.control_group:
+        drawn = (
+            f"{count_people(people.control_group)} got no text, as they were drawn to be the control group"
+        )
+        yield Sentence(f"{drawn}: they had nothing to answer, so what they would have said is not known.")
 
 
 def _list_tiles(report: CampaignReport) -> Iterator[Tile]:
@@ -211,7 +220,7 @@ def _make_response_tile(report: CampaignReport) -> Tile:
     if people.response_rate is None or people.response_rate_interval is None:
         return Tile("Response", NOT_KNOWN)
     interval = write_response_range(people.response_rate_interval, people.texted)
-    note = f"of {write_people(people.texted or 0)} texted, {INTERVAL} {interval}"
+    note = f"of {count_people(people.texted or 0)} texted, {INTERVAL} {interval}"
     return Tile("Response", write_percent(people.response_rate, people.texted), note)
 
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
         CommentsReport,
         QuestionReport,
         QuotedComment,
-        ResponseCount,
         Score,
     )
     from runner.view.blocks import Block, Cell, Tone
@@ -81,10 +80,10 @@ def show_main_question(question: QuestionReport, beside: Sequence[Block]) -> Ite
     if score is None or not _has_shares(question) or score.counted != question.answers:
         yield Sentence(write_basis(question), "quiet")
     details = _tabulate_answers(question)
-    if question.csat is not None and _has_shares(question):
+    if question.csat is not None and question.answers and _has_shares(question):
         # A satisfaction scale has few points: one bar shows all of them.
         tones = zip(question.distribution, _choose_tones(question), strict=True)
-        yield Stack([_make_part(one, tone, question) for one, tone in tones])
+        yield Stack([_make_part(one.label, one.count, question.answers, tone) for one, tone in tones])
         details = TableBlock((), ())
     yield from _draw_promoters(question)
     yield Beside([Section("", blocks) for blocks in ([details] if details.rows else [], beside) if blocks])
@@ -109,41 +108,32 @@ def show_question(question: QuestionReport) -> Section:
 
 def _tabulate_answers(question: QuestionReport) -> TableBlock:
     """Return the responses as bars; shares of few answers are left out, since they say too much."""
-    columns: list[str | Column] = [Column("Answer", "text"), BAR, "Share", "People"]
-    rows: list[list[Cell]] = [
-        [one.label, Bar(one.share, tone), write_percent(one.share, question.answers), one.count]
-        for one, tone in zip(question.distribution, _choose_tones(question), strict=True)
-        if question.answers
-    ]
-    if _has_shares(question):
-        return TableBlock(columns, rows)
-    return TableBlock([*columns[:2], columns[3]], [[*row[:2], row[3]] for row in rows])
+    rows: list[list[Cell]] = []
+    for one, tone in zip(question.distribution, _choose_tones(question), strict=True):
+        share = [write_percent(one.share, question.answers)] if _has_shares(question) else []
+        rows.append([one.label, Bar(one.share, tone), *share, one.count])
+    head = ["Share"] if _has_shares(question) else []
+    return TableBlock([Column("Answer", "text"), BAR, *head, "People"], rows if question.answers else [])
 
 
 def _has_shares(question: QuestionReport) -> bool:
     return (question.answers or 0) >= FEW_ANSWERS
 
 
-def _make_part(one: ResponseCount, tone: Tone, question: QuestionReport) -> StackPart:
-    return StackPart(
-        one.label, one.count, one.share or Fraction(), write_percent(one.share, question.answers), tone
-    )
+def _make_part(name: str, count: int, whole: int, tone: Tone) -> StackPart:
+    share = Fraction(count, whole)
+    return StackPart(name, count, share, write_percent(share, whole), tone)
 
 
 def _draw_promoters(question: QuestionReport) -> Iterator[Stack]:
     nps = question.nps
-    if nps is None or nps.counted < FEW_ANSWERS:
-        return
-    groups: dict[Tone, tuple[str, int]] = {
-        "bad": ("Detractors", nps.detractors),
-        "middle": ("Passives", nps.passives),
-        "good": ("Promoters", nps.promoters),
-    }
-    parts = []
-    for tone, (name, count) in groups.items():
-        share = Fraction(count, nps.counted)
-        parts.append(StackPart(name, count, share, write_percent(share, nps.counted), tone))
-    yield Stack(parts)
+    if nps is not None and nps.counted >= FEW_ANSWERS:
+        parts = [
+            _make_part("Detractors", nps.detractors, nps.counted, "bad"),
+            _make_part("Passives", nps.passives, nps.counted, "middle"),
+            _make_part("Promoters", nps.promoters, nps.counted, "good"),
+        ]
+        yield Stack(parts)
 
 
 def _choose_tones(question: QuestionReport) -> list[Tone]:

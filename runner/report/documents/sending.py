@@ -10,7 +10,6 @@ from runner.report.documents.wording import (
     NOT_DEFINED,
     format_duration,
     write_number,
-    write_people,
     write_percent,
     write_period,
     write_time,
@@ -18,7 +17,7 @@ from runner.report.documents.wording import (
 from runner.report.scores import divide
 from runner.view.blocks import Beside, Chart, Column, Items, Link, Section, TableBlock
 from runner.view.charts import plot_columns
-from runner.wording import count_words
+from runner.wording import count_people, count_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,7 +83,7 @@ def _list_facts(report: CampaignReport) -> Iterator[str]:
         "; how many were texted is not known" if people.texted is None else f": {people.texted:,} were texted"
     )
     held = "".join(f", {count:,} {what}" for count, what in _list_held(people))
-    yield f"{write_people(people.recipients)} to text{texted}{held}."
+    yield f"{count_people(people.recipients)} to text{texted}{held}."
     for message in report.messages:
         yield from (f"{message.id}: {one}." for one in _list_message_facts(message))
 
@@ -102,7 +101,7 @@ def _list_held(people: PeopleReport) -> Iterator[tuple[int, str]]:
 
 def _list_message_facts(message: MessageReport) -> Iterator[str]:
     if message.rejected:
-        yield f"{write_people(message.rejected)} refused by the service"
+        yield f"{count_people(message.rejected)} refused by the service"
     if message.doubtful:
         waiting = count_words(message.doubtful, "doubtful reply waits", "doubtful replies wait")
         yield f"{waiting} for a decision"
@@ -149,7 +148,7 @@ def _tabulate_reserved(audience: Audience, zone: str) -> TableBlock:
         )
         for one in audience.reserved
     ]
-    people = f"the audience of {write_people(audience.recipients)}, {write_time(audience.planned_at, zone)}"
+    people = f"the audience of {count_people(audience.recipients)}, {write_time(audience.planned_at, zone)}"
     return TableBlock(("Not texted", "People", "Share"), rows, f"Of {people}")
 
 

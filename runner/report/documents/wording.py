@@ -41,11 +41,6 @@ def write_count(count: int | None) -> str:
     return NOT_KNOWN if count is None else f"{count:,}"
 
 
-def write_people(count: int) -> str:
-    """Return a number of people: `1 person`, `1,024 people`."""
-    return count_words(count, "person", "people")
-
-
 def write_percent(rate: Fraction | float | None, people: int | None = None) -> str:
     """Return a rate as a percentage: `40.2 %`, of few people `40 %`."""
     return NOT_DEFINED if rate is None else MEASURES["response"].write(rate, people)

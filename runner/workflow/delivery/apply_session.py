@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import ExitStack
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from runner.delivery.campaign_ref import ListedCampaign
@@ -19,7 +19,7 @@ from runner.ledger.files.lockfile import require_writable
 from runner.ledger.record.campaign_record import enter_record, rewrite_lockfile
 from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.entry import list_unexplained
-from runner.ledger.record.unsettled import OPEN, UNEXPLAINED, list_tags, list_unsettled
+from runner.ledger.record.unsettled import OPEN, UNEXPLAINED, list_tags
 from runner.ledger.results.sendings import is_behind, note_behind, was_planned
 from runner.plan.planner import find_payloads
 from runner.wording import count_words
@@ -28,7 +28,7 @@ from runner.workflow.delivery.remote_intents import RemoteIntents
 from runner.workflow.observer import note, stop_on_interrupt, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Mapping
+    from collections.abc import Callable, Container, Mapping
 
     from runner.campaign.model import Campaign
     from runner.delivery.comparison import Verdict
@@ -72,7 +72,6 @@ class ApplySession:
         self.stop = threading.Event()
         self.stack = ExitStack()
         self.locks: dict[str, CampaignLock] = {}
-        self._service: tuple[ServiceClient, Target] | None = None
         # The ledger's numbers of entered campaigns, by name.
         self._entered: dict[str, int] = {}
         window_s = options.settle_window_s
@@ -89,18 +88,17 @@ class ApplySession:
     def __exit__(self, *_: object) -> None:
         self.stack.close()
 
-    def open_service(self) -> tuple[ServiceClient, Target]:
-        """Return the run's client of the service, and the target with the sandbox's settings."""
-        if self._service is None:
-            opening = self.workspace.open_service(self.options.concurrency, self.stop.wait)
-            self._service = self.stack.enter_context(opening)
-        return self._service
+    @cached_property
+    def service(self) -> tuple[ServiceClient, Target]:
+        """The run's client of the service, and the target with the sandbox's settings."""
+        opening = self.workspace.open_service(self.options.concurrency, self.stop.wait)
+        return self.stack.enter_context(opening)
 
     def describe(self, campaign: Campaign) -> ListedCampaign:
         """Return a held campaign with its two sources of launches: ledger and service."""
         return ListedCampaign(
             ledger=self.ledger,
-            client=self.open_service()[0],
+            client=self.service[0],
             target=self.workspace.target.name,
             campaign_id=self.number(campaign),
             campaign=campaign.name,
@@ -151,6 +149,7 @@ class ApplySession:
 
     def settle(self, campaign: Campaign) -> SettleSummary:
         """Settle a held campaign's unresolved launches."""
+        self.locks[campaign.name].require_held_now()
         with stop_on_interrupt(self.stop):
             found = self.recover(campaign).settle()
         if found.adopted and not self.scope.quiet:
@@ -173,7 +172,7 @@ class ApplySession:
             UnusableListError: the lists cannot show launches of a lost run.
         """
         campaign, sends = item.campaign, bool(item.plan.recipients_to_send)
-        if self.is_idle or not (sends or self._ask(campaign, list_unexplained)):
+        if self.is_idle or not (sends or self.ask(campaign, list_unexplained)):
             return False
         require_writable(self.workspace.identify(campaign).lockfile)
         subject = self.describe(campaign)
@@ -223,7 +222,7 @@ class ApplySession:
             return is_new, is_new or is_behind(connection, subject.campaign_id)
 
     def _look(self, campaign: Campaign, *, has_gaps: bool) -> LostLaunches:
-        recorded = self._ask(campaign, list_tags)
+        recorded = self.ask(campaign, list_tags)
         found = self.recover(campaign).find_lost(
             partial(self._find_payloads, campaign),
             _list_tags(campaign, recorded),
@@ -232,7 +231,13 @@ class ApplySession:
         if found.adopted:
             launches = count_words(found.adopted, "launch", "launches")
             note(f"{campaign.name}: adopted {launches} that the service knows and the record had lost.")
-        for text in _describe_unexplained(campaign.name, found):
+        if found.unexplained:
+            launches = count_words(len(found.unexplained), "launch", "launches")
+            text = (
+                f"{campaign.name}: no record explains {launches} known to the service, first: "
+                f"{found.unexplained[0]}. The people that they may have reached are held: `runner resolve` "
+                "shows them, and settles it"
+            )
             if text not in self._said:
                 self._said.add(text)
                 warn(text)
@@ -256,7 +261,7 @@ class ApplySession:
         """Return the comparison of a held campaign's record with the service's lists."""
         why = "the service may still have to list launches of unknown outcome"
         return Recovery(
-            self.describe(campaign),
+            campaign=self.describe(campaign),
             window_s=self._window_s,
             history_s=self.workspace.target.settle_history,
             wait=partial(self._wait, campaign, why=why),
@@ -282,15 +287,11 @@ class ApplySession:
         self.remote_intents.keep(identity, self.number(campaign))
 
     def count_unsettled(self, campaign: Campaign) -> int:
-        """Return the number of a campaign's deliveries of unknown outcome."""
-        counts = self._ask(campaign, count_states)
+        """Return the number of an entered campaign's deliveries of unknown outcome."""
+        counts = self.ask(campaign, count_states)
         return sum(count for (_, state), count in counts.items() if state in (*OPEN, UNEXPLAINED))
 
-    def list_unsettled_keys(self, campaign: Campaign) -> set[str]:
-        """Return the keys of an entered campaign's unresolved launches."""
-        return {launch.key for launch in self._ask(campaign, list_unsettled)}
-
-    def _ask(self, campaign: Campaign, query: Callable[[LedgerConnection, int], _Answer]) -> _Answer:
+    def ask(self, campaign: Campaign, query: Callable[[LedgerConnection, int], _Answer]) -> _Answer:
         """Return the ledger's answer to a query about an entered campaign."""
         with self.ledger.reading() as connection:
             return query(connection, self.number(campaign))
@@ -314,15 +315,3 @@ def _list_tags(campaign: Campaign, recorded: Mapping[str, set[str]]) -> dict[str
         message.id: {*campaign.list_tags(message.id), *campaign.renamed_from, *recorded.get(message.id, ())}
         for message in campaign.messages
     }
-
-
-def _describe_unexplained(campaign: str, found: LostLaunches) -> Iterator[str]:
-    """Yield sentences on launches without a record."""
-    held = "The people that they may have reached are held: `runner resolve` shows them, and settles it"
-    for guids, what in (
-        (found.unexplained, held),
-        (found.foreign, "They reached nobody who is to be texted"),
-    ):
-        if guids:
-            launches = count_words(len(guids), "launch", "launches")
-            yield f"{campaign}: no record explains {launches} known to the service, first: {guids[0]}. {what}"

@@ -6,14 +6,13 @@ This process sends. Only planning may be done on a cluster.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from runner.delivery.delivery_summary import TRIED_AGAIN
 from runner.delivery.eligibility import EligibilityCheck
-from runner.delivery.recovery import SettleSummary
 from runner.delivery.run import Delivery
 from runner.errors import PlanChangedError, RunnerError, ServiceError, UnknownOutcomesError
 from runner.ledger.record.deliveries import note_tried_again
@@ -27,26 +26,22 @@ from runner.workflow.delivery.gone import find_gone
 from runner.workflow.observer import note, show_progress, stop_on_interrupt, warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.planning import plan_campaign, plan_campaigns
-from runner.workflow.workspace.clustering import open_chosen_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Campaign
-    from runner.cluster.dask_engine import Cluster
-    from runner.cluster.folder import SharedFolder
     from runner.delivery.pace import Pace
     from runner.ledger.model import LaunchState, Run
     from runner.ledger.record.campaign_record import Record
     from runner.plan.model import PlannedLaunch, PlanOptions
     from runner.service.client import ServiceClient
-    from runner.service.model import PlanUsage
     from runner.workflow.delivery.apply_session import ApplySession
     from runner.workflow.failures import Failures
-    from runner.workflow.plans.planning import BeginPlanning, NameCheck, PlanResult
+    from runner.workflow.plans.cluster_planning import ClusterPlanning
+    from runner.workflow.plans.planning import NameCheck, PlanResult
     from runner.workflow.scope import Scope
-    from runner.workflow.workspace.clustering import ClusterSettings
 
 
 _REFUSALS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
@@ -62,16 +57,14 @@ class DeliveryRun:
     """One `apply` of the campaigns that a session holds; those that are left out go to `failures`.
 
     With `names`, campaigns that may have been renamed are refused. Plans are made in this process, or on the
-    cluster of `settings`. `pace` is one for all campaigns, since the service's requests to slow down hold for
-    all.
+    `cluster`. `pace` is one for all campaigns, since the service's requests to slow down hold for all.
     """
 
     session: ApplySession
     failures: Failures
     pace: Pace
     names: NameCheck | None = None
-    settings: ClusterSettings | None = None
-    _opened: tuple[Cluster, SharedFolder] | None = field(default=None, init=False)
+    cluster: ClusterPlanning | None = None
 
     def plan(self, scope: Scope, options: PlanOptions, reader: PlanContextReader) -> Sequence[PlanResult]:
         """Lock, settle and plan campaigns, and look for launches missing from the ledger."""
@@ -92,6 +85,7 @@ class DeliveryRun:
         enter: Callable[..., Record],
     ) -> Sequence[PlanResult]:
         """Load and plan campaigns, and show problems found."""
+        cluster, stack = self.cluster, self.session.stack
         return plan_campaigns(
             self.session.workspace,
             scope,
@@ -99,19 +93,9 @@ class DeliveryRun:
             enter,
             reader,
             self.failures,
-            begin=self._begin_on_cluster(self.settings, reader) if self.settings is not None else None,
+            begin=partial(cluster.begin, stack, reader, keeps_launches=True) if cluster else None,
             names=self.names,
         )
-
-    def _begin_on_cluster(self, settings: ClusterSettings, reader: PlanContextReader) -> BeginPlanning:
-        # Imported here: optional, and slow to import.
-        from runner.workflow.plans.cluster_planning import ClusterPlanning
-
-        workspace = self.session.workspace
-        if self._opened is None:
-            self._opened = self.session.stack.enter_context(open_chosen_cluster(settings, workspace))
-        cluster, folder = self._opened
-        return ClusterPlanning(workspace, reader, cluster, folder, keeps_launches=True).begin
 
     def _are_overtaken(self, planned: Sequence[PlanResult]) -> bool:
         """Look for launches missing from the ledger; return whether to plan again."""
@@ -125,18 +109,17 @@ class DeliveryRun:
         return [self._plan_again(item, options, now) for item in planned]
 
     def _plan_again(self, item: PlanResult, options: PlanOptions, now: datetime) -> PlanResult:
-        workspace = self.session.workspace
-        if item.own_planner is None:
+        workspace, planner = self.session.workspace, item.planner
+        if planner is None or planner.context is None:
             # A cluster's launches wait in files, each with its deadline.
             unread = PlanContextReader(workspace, self.session.ledger, now).find_unread()
             overdue = find_overdue(item.campaign, unread, now, options)
             return item if overdue is None else replace(item, plan=replace(item.plan, unread=overdue))
-        then, record = item.context, self.session.enter(item.campaign)
+        then, record = planner.context, self.session.enter(item.campaign)
         known = replace(then, now=now, planned_at=then.now)
-        stamps = item.planner.stamps
-        again = plan_campaign(workspace, item.campaign, record, options, known, Problems(), stamps)
+        again = plan_campaign(workspace, item.campaign, record, options, known, Problems(), planner.stamps)
         if again is None:
-            item.planner.require_unchanged()
+            planner.require_unchanged()
             raise PlanChangedError(
                 f"{item.campaign.name} can no longer be planned", hint="`runner validate` says why"
             )
@@ -178,57 +161,60 @@ class DeliveryRun:
             for run in runs:
                 has_ended = self._has_ended(runs)
                 sends = None if has_ended or not run.planned.plan.recipients_to_send else provenance
-                self.failures.attempt(run.planned.campaign, partial(self._deliver_one, run, sends))
+                self.failures.attempt(run.planned.campaign, partial(self._deliver, run, sends))
                 run.ended_at = self.session.workspace.now()
                 run.unresolved = self.session.count_unsettled(run.planned.campaign)
                 name, target = run.planned.campaign.name, run.planned.plan.target
                 measure("sms_campaign.recipient.unresolved", run.unresolved, campaign=name, target=target)
         return runs
 
-    def _deliver_one(self, run: CampaignRun, provenance: Run | None) -> None:
+    def _deliver(self, run: CampaignRun, provenance: Run | None) -> None:
         try:
             if provenance is not None:
                 with span("deliver", campaign=run.planned.campaign.name, target=run.planned.plan.target):
-                    self._deliver(run, provenance)
+                    self._send_and_settle(run, provenance)
         except BaseException:
-            # The error that ended the run matters to the user, not its effect on the lockfile.
+            # The error that ended the run matters to the user, not its effect on the record.
             with suppress(RunnerError):
-                self.session.rewrite_lockfile(run.planned.campaign)
+                self._record(run, provenance)
             raise
+        self._record(run, provenance)
+        final = run.summary.final_reply
+        if final is not None and final.status in _REFUSALS:
+            client, _ = self.session.service
+            run.diagnosis = diagnose_refusal(client, final.status)
+
+    def _record(self, run: CampaignRun, provenance: Run | None) -> None:
+        """List the run's launches, and write the lockfile."""
+        if provenance is not None:
+            most = None if run.planned.planner is not None else _MOST_LISTED
+            number = self.session.number(run.planned.campaign)
+            run.summary.list_launches(self.session.ledger, number, provenance.id, most)
         self.session.rewrite_lockfile(run.planned.campaign)
 
     def _has_ended(self, runs: Sequence[CampaignRun]) -> bool:
         return self.session.stop.is_set() or any(run.summary.final_reply for run in runs)
 
-    def _deliver(self, run: CampaignRun, provenance: Run) -> None:
-        campaign_id = run.planned.record.require_entered()
-        try:
-            self._send_and_settle(run, provenance)
-        finally:
-            # Lockfiles are written after failed runs, too; their own read errors would hide the cause.
-            with suppress(RunnerError):
-                most = None if run.planned.own_planner is not None else _MOST_LISTED
-                run.summary.list_launches(self.session.ledger, campaign_id, provenance.id, most)
-        final = run.summary.final_reply
-        if final is not None and final.status in _REFUSALS:
-            client, _ = self.session.open_service()
-            run.diagnosis = diagnose_refusal(client, final.status)
-
     def _send_and_settle(self, run: CampaignRun, provenance: Run) -> None:
         """Send a campaign in rounds: first the plan's launches, then those that settling has released."""
         ledger, campaign_id = self.session.ledger, run.planned.record.require_entered()
+        name, summary = run.planned.campaign.name, run.summary
         launches, left, accepted = run.planned.iterate_launches(), run.to_send, -1
         for number in range(1, _ROUNDS + 1):
-            with span("send round", campaign=run.planned.campaign.name, round=number, recipients=left):
+            with span("send round", campaign=name, round=number, recipients=left):
                 unclear = self._send_round(run, provenance, launches, left)
-            run.summary.refresh(ledger, campaign_id, provenance.id)
+            summary.refresh(ledger, campaign_id, provenance.id)
             released = frozenset[int]()
-            if run.summary.count("unknown"):
-                released = self._settle(run.planned.campaign).released & unclear.keys()
-                run.summary.refresh(ledger, campaign_id, provenance.id)
-            count = run.summary.count("sent")
+            if summary.count("unknown"):
+                with span("settle", campaign=name):
+                    found = self.session.settle(run.planned.campaign)
+                if found.failure is not None:
+                    warn(f"{name}: what is unclear cannot be settled now: {found.failure.message}")
+                released = found.released & unclear.keys()
+                summary.refresh(ledger, campaign_id, provenance.id)
+            count = summary.count("sent")
             # Stop asking a service that accepts nothing.
-            is_over = run.summary.pause is not None or self._has_ended([run]) or accepted == count
+            is_over = summary.pause is not None or self._has_ended([run]) or accepted == count
             if is_over or not released:
                 return
             with ledger.writing() as connection:
@@ -242,10 +228,9 @@ class DeliveryRun:
         """Send launches to at most `left` recipients; return those of unknown outcome."""
         session, campaign, remote = self.session, run.planned.campaign, self.session.remote_intents
         ref = session.describe(campaign)
-        _, target = session.open_service()
+        _, target = session.service
         self.pace.set_rate(min(filter(None, (target.rate, campaign.limits.rate)), default=None))
         with show_progress(f"Sending {campaign.name}", left, quiet=session.scope.quiet) as progress:
-            queue = _Queue(run, left, progress.advance, is_verbose=session.scope.verbose)
             delivery = Delivery(
                 campaign=ref,
                 send=ref.client.send,
@@ -253,7 +238,7 @@ class DeliveryRun:
                 stop=session.stop,
                 concurrency=target.concurrency,
                 now=session.workspace.now,
-                observe=queue.observe,
+                observe=partial(self._observe, progress.advance),
                 lock=remote.guard(ref.lock),
                 report=run.summary,
                 eligibility=EligibilityCheck.of(campaign, ref),
@@ -263,42 +248,12 @@ class DeliveryRun:
             delivery.run(remote.reserve(run.planned, launches, provenance))
         return delivery.unclear
 
-    def _settle(self, campaign: Campaign) -> SettleSummary:
-        """Settle unresolved launches, and return the findings."""
-        self.session.locks[campaign.name].require_held_now()
-        try:
-            with span("settle", campaign=campaign.name):
-                found = self.session.settle(campaign)
-        except ServiceError as error:
-            found = SettleSummary(failure=error)
-        if found.failure is not None:
-            warn(f"{campaign.name}: what is unclear cannot be settled now: {found.failure.message}")
-        return found
-
-
-@dataclass(slots=True)
-class _Queue:
-    """The recipients of a round who still wait, as progress, figures and notes show them."""
-
-    run: CampaignRun
-    left: int
-    advance: Callable[[int], None]
-    is_verbose: bool
-
-    def __post_init__(self) -> None:
-        self._take(0)
-
-    def observe(self, outcome: LaunchState, recipients: int, detail: str | None) -> None:
-        """Show the outcome of a launch."""
-        self._take(recipients)
-        if self.is_verbose:
+    def _observe(
+        self, advance: Callable[[int], None], outcome: LaunchState, recipients: int, detail: str | None
+    ) -> None:
+        advance(recipients)
+        if self.session.scope.verbose:
             note(f"{outcome}: {count_words(recipients, 'recipient')}" + (f" ({detail})" if detail else ""))
-
-    def _take(self, recipients: int) -> None:
-        self.left -= recipients
-        name, target = self.run.planned.campaign.name, self.run.planned.plan.target
-        measure("sms_campaign.recipient.queued", max(0, self.left), campaign=name, target=target)
-        self.advance(recipients)
 
 
 def diagnose_refusal(client: ServiceClient, status: int) -> RunnerError:
@@ -307,28 +262,19 @@ def diagnose_refusal(client: ServiceClient, status: int) -> RunnerError:
     try:
         usage = client.read_plan_usage()
     except AccessRefusedError:
-        return ServiceError(
-            f"{refusal}, and to be read with these credentials: they are wrong, or no longer valid",
-            hint=f"check the username, the API key and the base URL, {_AGAIN}",
-        )
+        why = ", and to be read with these credentials: they are wrong, or no longer valid"
+        mend = "check the username, the API key and the base URL"
     except ServiceError as error:
-        return ServiceError(
-            f"{refusal}, and the cause cannot be told: {error.message}",
-            hint=f"check the credentials and the plan with the service's provider, {_AGAIN}",
-        )
-    return _diagnose_plan(refusal, usage)
-
-
-def _diagnose_plan(refusal: str, usage: PlanUsage | None) -> RunnerError:
-    """Return the likely cause when the credentials are good."""
-    used = "" if usage is None else f": {usage.renders_used:,} of {usage.renders_max:,} renders are used"
-    if usage is not None and usage.is_used_up:
-        return ServiceError(
-            f"{refusal} because its plan is used up{used}",
-            hint=f"get more renders from the service's provider, {_AGAIN}",
-        )
-    return ServiceError(
-        f"{refusal} but takes these credentials{used}",
-        hint="what is sent may need more renders than are left, or the account may not be set up to send: "
-        f"check both with the service's provider, {_AGAIN}",
-    )
+        why = f", and the cause cannot be told: {error.message}"
+        mend = "check the credentials and the plan with the service's provider"
+    else:
+        used = "" if usage is None else f": {usage.renders_used:,} of {usage.renders_max:,} renders are used"
+        if usage is not None and usage.is_used_up:
+            why, mend = f" because its plan is used up{used}", "get more renders from the service's provider"
+        else:
+            why = f" but takes these credentials{used}"
+            mend = (
+                "what is sent may need more renders than are left, or the account may not be set up to send: "
+                "check both with the service's provider"
+            )
+    return ServiceError(refusal + why, hint=f"{mend}, {_AGAIN}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from runner.delivery.campaign_ref import CampaignRef
@@ -15,7 +17,7 @@ from runner.ledger.files.lockfile import dump_lockfile, dump_reservation
 from runner.ledger.files.sealed import digest_text
 from runner.ledger.locks.campaign_lock import CampaignLock, hold_campaign_lock
 from runner.ledger.model import ReservedLaunch
-from runner.ledger.people.replies import list_launched_campaigns
+from runner.ledger.people.replies import list_launched_campaigns, list_recorded_campaigns
 from runner.ledger.people.suppressions import compose_suppressions
 from runner.ledger.record.campaign_record import Identity, enter_identity, gather_contents
 from runner.ledger.record.deliveries import asks_something
@@ -27,7 +29,7 @@ from runner.workflow.observer import note, warn
 from runner.workflow.workspace.workspace import describe_this_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from contextlib import ExitStack
 
     from runner.ledger.database import Ledger
@@ -85,10 +87,6 @@ class RemoteIntents:
 
         Returns True if it was not held before, and is now. Call this before locking any campaign: a fixed
         order prevents deadlocks. A ref that is not there is waited for and made, if that is wished.
-
-        Raises:
-            StateLockedError: another run holds it.
-            GitError: the remote cannot be used.
         """
         state, target, run = self._state, self._workspace.target, secrets.token_hex(8)
         if state is None or state.is_held or not (makes_ref or state.exists()):
@@ -102,6 +100,27 @@ class RemoteIntents:
         stack.enter_context(state.hold(holder.describe(), run, patience, quiet=quiet))
         self._recorded = frozenset(state.list_campaigns())
         return True
+
+    def hold_all(
+        self,
+        stack: ExitStack,
+        timeout_s: float,
+        names: Iterable[str] = (),
+        *,
+        every_target: bool = False,
+        quiet: bool = False,
+    ) -> None:
+        """Hold the ref, if there is one, and all campaigns on record, with those of some `names`."""
+        self.hold(stack, timeout_s, makes_ref=False, quiet=quiet)
+        target = self._workspace.target.name
+        found = {(target, name) for name in names}
+        with self._ledger.reading() as connection:
+            known = list_recorded_campaigns(connection)
+            found.update(one for one in known if every_target or one[0] == target)
+        holder = describe_this_run(self._workspace.environ)
+        for place, theirs in groupby(sorted(found), itemgetter(0)):
+            held = {name for _, name in theirs}
+            stack.enter_context(hold_campaign_lock(self._ledger, place, held, holder, timeout_s=timeout_s))
 
     def _lock_ref(self, stack: ExitStack, state: StateRemote, holder: LockHolder, timeout_s: float) -> None:
         """Lock the ref in the ledger: a run of this ledger that still has the ref must have died then."""

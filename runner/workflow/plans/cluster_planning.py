@@ -1,19 +1,23 @@
-"""Planning of campaigns on a cluster."""
+"""Planning of campaigns on a cluster, and its requirements."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from runner.cluster.address import Address, parse_address
 from runner.cluster.audience_scatter import choose_partitions
 from runner.cluster.campaign_plan import plan_on_cluster
 from runner.cluster.plan_job import PlanJob
+from runner.errors import ConfigurationError, UsageError, write_install_hint
 from runner.service.target import list_variables
 from runner.workflow.plans.planning import PlanResult
+from runner.workflow.workspace.folders import make_state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import ExitStack
 
     from runner.campaign.model import Campaign
     from runner.cluster.dask_engine import Cluster
@@ -23,44 +27,103 @@ if TYPE_CHECKING:
     from runner.source.diagnostic import Problems
     from runner.workflow.plans.context_reader import PlanContextReader
     from runner.workflow.plans.planning import MakePlan
+    from runner.workflow.scope import Scope
     from runner.workflow.workspace.workspace import Workspace
 
+_LIBRARIES = ("distributed", "fsspec")
 
-@dataclass(frozen=True, slots=True)
+
+def choose_cluster(scope: Scope, workspace: Workspace, limit: int | None) -> ClusterPlanning | None:
+    """Return the cluster that plans, without a limit of recipients; None for a single process.
+
+    Options override the environment, which overrides `targets.yaml`.
+    """
+    text = scope.cluster or workspace.target.cluster
+    if text is None:
+        return None
+    address = parse_address(text, insecure=scope.insecure_cluster)
+    if limit is not None:
+        raise UsageError(
+            "--limit goes by the order of the whole audience, which a cluster does not know",
+            hint="leave out --limit, or plan in one process, without --cluster",
+        )
+    if any(find_spec(library) is None for library in _LIBRARIES):
+        raise ConfigurationError(
+            "--cluster needs Dask and fsspec, which are not installed",
+            hint=write_install_hint("cluster"),
+        )
+    return ClusterPlanning(workspace, address, scope.scratch)
+
+
+@dataclass(slots=True)
 class ClusterPlanning:
-    """Planning on a cluster, whose workers reach `folder`; with `keeps_launches` they are written there."""
+    """Planning on the cluster at an address; `scratch` is its folder for intermediate files, if given."""
 
     workspace: Workspace
-    reader: PlanContextReader
-    cluster: Cluster
-    folder: SharedFolder
-    keeps_launches: bool
+    address: Address
+    scratch: str | None
+    _opened: tuple[Cluster, SharedFolder] | None = field(default=None, init=False)
 
-    def begin(self, campaigns: Sequence[Campaign]) -> MakePlan:
-        """Split the audiences of all campaigns into the same partitions; return what plans each."""
-        return partial(self._make_plan, choose_partitions(campaigns))
-
-    def _make_plan(
+    def begin(
         self,
-        partitions: int,
-        campaign: Campaign,
-        record: Record,
-        options: PlanOptions,
-        before: Sequence[PlanResult],
-        problems: Problems,
-    ) -> PlanResult | None:
-        target = self.workspace.target
-        job = PlanJob(
-            campaign,
-            target.name,
-            options,
-            self.reader.read(campaign),
-            partitions,
-            record.known,
-            None if record.known.is_empty() else self.workspace.key,
-            list_variables(target.name, self.workspace.targets)[-1],
-            tuple((item.campaign.name, item.plan.parts) for item in before if item.plan.parts),
-            keeps_launches=self.keeps_launches or options.keeps_people,
-        )
-        plan = plan_on_cluster(self.cluster, self.folder, job, problems)
-        return None if plan is None else PlanResult(record=record, plan=plan, target=target)
+        stack: ExitStack,
+        reader: PlanContextReader,
+        campaigns: Sequence[Campaign],
+        *,
+        keeps_launches: bool,
+    ) -> MakePlan:
+        """Split the audiences of all campaigns into the same partitions; return what plans each.
+
+        The cluster is connected, the first time, until `stack` is closed. With `keeps_launches` workers write
+        the launches to files.
+        """
+        if self._opened is None:
+            self._opened = self._open(stack)
+        cluster, folder = self._opened
+        partitions, target = choose_partitions(campaigns), self.workspace.target
+
+        def make_plan(
+            campaign: Campaign,
+            record: Record,
+            options: PlanOptions,
+            before: Sequence[PlanResult],
+            problems: Problems,
+        ) -> PlanResult | None:
+            job = PlanJob(
+                campaign,
+                target.name,
+                options,
+                reader.read(campaign),
+                partitions,
+                record.known,
+                None if record.known.is_empty() else self.workspace.key,
+                self._variable,
+                tuple((item.campaign.name, item.plan.parts) for item in before if item.plan.parts),
+                keeps_launches=keeps_launches or options.keeps_people,
+            )
+            plan = plan_on_cluster(cluster, folder, job, problems)
+            return None if plan is None else PlanResult(record=record, plan=plan, target=target)
+
+        return make_plan
+
+    def _open(self, stack: ExitStack) -> tuple[Cluster, SharedFolder]:
+        """Connect to the cluster, with a new folder, which is removed at the end.
+
+        Only workers with the same version and state key, and access to the folder, are used.
+        """
+        # Imported here: optional, and slow to import.
+        from runner.cluster.dask_connection import check_workers, open_cluster
+        from runner.cluster.folder import open_scratch
+
+        # Workers plan: they need no credentials of the service, and no ledger.
+        secret = self.workspace.environ.get(self._variable)
+        given = {self._variable: secret} if secret else {}
+        folder = stack.enter_context(open_scratch(self.scratch or make_state_folder() / "cluster"))
+        cluster = stack.enter_context(open_cluster(self.address, given))
+        check_workers(cluster, folder, self.workspace.key, self._variable)
+        return cluster, folder
+
+    @property
+    def _variable(self) -> str:
+        """The environment variable with the state key."""
+        return list_variables(self.workspace.target.name, self.workspace.targets)[-1]

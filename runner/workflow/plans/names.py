@@ -12,18 +12,17 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.audience.audience import read_excluded
 from runner.campaign.load import NONE, read_names
 from runner.errors import RunnerError, UnclearNameError
 from runner.ledger.model import SUPPRESSIONS_SUFFIX, RecordedDeliveries
 from runner.ledger.record.deliveries import read_digests
 from runner.ledger.record.unsettled import has_own_launches, list_targets, list_unclaimed
 from runner.plan.model import PlanOptions
-from runner.plan.plan_context import PlanContext
-from runner.plan.planner import Planner
+from runner.plan.planner import iterate_offers
 from runner.service.target import SANDBOX, require_one_name
 from runner.source.diagnostic import Problems
 from runner.text.outgoing import digest_filled
-from runner.timing.legal_hours import load_law
 from runner.wording import count_words
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_file, find_campaign_files, show_path
 from runner.workflow.observer import warn
@@ -38,14 +37,14 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.ledger.model import LaunchEntry
     from runner.ledger.target_key import LedgerConnection
-    from runner.plan.model import PlannedLaunch
+    from runner.plan.model import Offer
     from runner.text.outgoing import Definition
     from runner.workflow.failures import Failures
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.workspace import Workspace
 
-    _Planned = dict[str, list[PlannedLaunch]]
+    _Planned = dict[str, list[Offer]]
 
 _AT_ONCE = 1_000
 
@@ -195,17 +194,13 @@ class RecordNames:
     def _iterate_people(self, item: PlanResult) -> Iterator[_Planned]:
         """Yield by fingerprint, some at a time, the people whom a campaign texts sooner or later, and how.
 
-        They are planned here, also where a cluster has planned: what it leaves for later is compared, too.
+        What waits for other reasons than an exclusion is compared, too.
         """
-        law = load_law() if item.campaign.policy.quiet_hours == "legal" else None
-        context = PlanContext(now=self.workspace.now(), law=law)
-        options = PlanOptions(recipients_per_send=item.target.recipients_per_send, ignore_time=True)
-        planner = Planner(item.campaign, item.target.name, RecordedDeliveries({}, {}), None, options, context)
-        is_planned = planner.make_plan(Problems()) is not None
+        excluded = read_excluded(item.campaign, Problems())
         people: _Planned = {}
-        for launch in planner.iterate_launches() if is_planned else ():
-            for phone in launch.phones:
-                people.setdefault(self.workspace.key.fingerprint(phone), []).append(launch)
+        for phone, offers in iterate_offers(item.campaign, RecordedDeliveries({}, {}), None):
+            if phone not in excluded:
+                people[self.workspace.key.fingerprint(phone)] = offers
             if len(people) >= _AT_ONCE:
                 yield people
                 people = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC
+from math import ceil
 from typing import TYPE_CHECKING, get_args
 
 from runner.campaign.timing_words import describe_follow_up
@@ -14,12 +15,14 @@ from runner.view.blocks import Items, ListItem, Section, Sentence, TableBlock
 from runner.wording import count_words
 from runner.workflow.campaigns import show_path
 from runner.workflow.documents import list_notes
+from runner.workflow.plans.power import BASELINE, POWER, list_findable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Message
+    from runner.plan.documents import FindableDifference
     from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, MessagePlan
     from runner.service.target import Target
     from runner.view.blocks import Block
@@ -129,6 +132,8 @@ def _remark_on(plan: CampaignPlan, message: MessagePlan, *, is_detailed: bool) -
         yield ListItem(f"{write_span(renders)} {'render' if renders.most == 1 else 'renders'}")
     if message.arms:
         yield ListItem("arms: " + ", ".join(f"{arm} {count:,}" for arm, count in message.arms.items()))
+    if message.pending:
+        yield from map(ListItem, _describe_findable(list_findable(plan, message)))
     yield from map(ListItem, _advise(message.costly_characters))
     heads = dict(_sum_up_held(plan, message))
     for disposition in get_args(Disposition):
@@ -144,6 +149,19 @@ def _remark_on(plan: CampaignPlan, message: MessagePlan, *, is_detailed: bool) -
             to_send = " to send" if disposition == "to_send" else ""
             for count, words in causes:
                 yield ListItem(f"{count_words(count, 'person', 'people')}{to_send}: {words}")
+
+
+def _describe_findable(pairs: Sequence[FindableDifference]) -> Iterator[str]:
+    """Yield what an experiment can show, if there is one."""
+    shares = sorted(one.difference for one in pairs if one.difference is not None)
+    points = dict.fromkeys(f"{ceil(1000 * share) / 10:.1f}" for share in (*shares[:1], *shares[-1:]))
+    none = len(pairs) - len(shares)
+    if points:
+        found = f"a difference of {' to '.join(points)} points in response"
+        left = f"; of {count_words(none, 'pair')} of arms none: too few people" if none else ""
+        yield f"the experiment can find {found} ({POWER:.0%} power, if {BASELINE:.0%} answer){left}"
+    elif pairs:
+        yield "the experiment can find no difference in response: too few people"
 
 
 def _sum_up_held(plan: CampaignPlan, message: MessagePlan) -> Iterator[tuple[Disposition, str]]:

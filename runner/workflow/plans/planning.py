@@ -47,43 +47,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanResult:
-    """A campaign with its record, plan and target.
-
-    A plan made in this process has `own_planner`.
-    """
+    """A campaign with its record, plan and target, and its planner, unless it was planned on a cluster."""
 
     record: Record = field(repr=False)
     plan: CampaignPlan
     target: Target
-    own_planner: Planner | None = None
+    planner: Planner | None = None
 
     @property
     def campaign(self) -> Campaign:
         """The campaign."""
         return self.plan.campaign
 
-    @property
-    def planner(self) -> Planner:
-        """The planner of a plan made in this process."""
-        if self.own_planner is None:
-            raise ValueError(f"{self.campaign.name} was planned on a cluster")
-        return self.own_planner
-
     def iterate_launches(self) -> Iterator[PlannedLaunch]:
         """Return an iterator over the plan's launches, of this process or from a cluster's files."""
-        if self.own_planner is not None:
-            return self.own_planner.iterate_launches()
+        if self.planner is not None:
+            return self.planner.iterate_launches()
         # Imported here: few plans come from a cluster.
         from runner.cluster.campaign_plan import read_launches
 
         return read_launches(self.plan.parts)
-
-    @property
-    def context(self) -> PlanContext:
-        """The context of a plan made in this process."""
-        if self.planner.context is None:
-            raise ValueError(f"{self.campaign.name} was planned by its files alone")
-        return self.planner.context
 
 
 class NameCheck(Protocol):
@@ -147,7 +130,7 @@ def _plan_here(
     before: Sequence[PlanResult],
     problems: Problems,
 ) -> PlanResult | None:
-    texted = [item.planner.texted for item in before if item.planner.texted is not None]
+    texted = [item.planner.texted for item in before if item.planner and item.planner.texted]
     return plan_campaign(workspace, campaign, record, options, reader.read(campaign, texted), problems)
 
 
@@ -229,7 +212,7 @@ def plan_campaign(
     plan = planner.make_plan(problems)
     if plan is None:
         return None
-    return PlanResult(record=record, plan=plan, target=workspace.target, own_planner=planner)
+    return PlanResult(record=record, plan=plan, target=workspace.target, planner=planner)
 
 
 def require_message(campaigns: Iterable[Campaign], only: str | None) -> None:

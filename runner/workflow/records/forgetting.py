@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,8 @@ from runner.document import Count, Document, build
 from runner.errors import RunLockedError
 from runner.ledger.files.comparison import name_target
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX
-from runner.ledger.locks.campaign_lock import hold_campaign_lock
 from runner.ledger.people.forgotten import Forgotten, ForgottenCampaign, forget_person
 from runner.ledger.people.opt_outs import add_opt_outs
-from runner.ledger.people.replies import list_recorded_campaigns
 from runner.ledger.target_key import enter_key
 from runner.report.columns.dataset import remove_copies
 from runner.service.target import SANDBOX, find_key_variable, read_state_key
@@ -23,7 +21,7 @@ from runner.workflow.delivery.remote_intents import RemoteIntents
 from runner.workflow.observer import note
 from runner.workflow.workspace.folders import state_folder
 from runner.workflow.workspace.record_files import RecordFiles
-from runner.workflow.workspace.workspace import Workspace, describe_this_run
+from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -100,8 +98,7 @@ def _hold(
     """Hold ref and campaigns until the stack is closed."""
     with ExitStack() as stack:
         remote_intents = RemoteIntents(workspace, ledger)
-        remote_intents.hold(stack, timeout_s, makes_ref=False, quiet=quiet)
-        stack.enter_context(_hold_locks(workspace, ledger, timeout_s))
+        remote_intents.hold_all(stack, timeout_s, every_target=True, quiet=quiet)
         return stack.pop_all(), remote_intents
 
 
@@ -115,21 +112,6 @@ def _opt_out(workspace: Workspace, ledger: Ledger, phone: str) -> None:
         f"{mask_phone(phone)} is on record as opted out, and gets no more texts. Their data stays until the "
         "run that is under way has ended, and this command can remove it."
     )
-
-
-@contextmanager
-def _hold_locks(workspace: Workspace, ledger: Ledger, timeout_s: float) -> Iterator[None]:
-    """Hold the locks of all campaigns that lose data."""
-    names: dict[str, set[str]] = {}
-    with ledger.reading() as connection:
-        for target, name in list_recorded_campaigns(connection):
-            names.setdefault(target, set()).add(name)
-    holder = describe_this_run(workspace.environ)
-    with ExitStack() as stack:
-        for target in sorted(names):
-            lock = hold_campaign_lock(ledger, target, names[target], holder, timeout_s=timeout_s)
-            stack.enter_context(lock)
-        yield
 
 
 def _forget(workspace: Workspace, ledger: Ledger, phone: str, *, quiet: bool) -> Forgotten:

@@ -17,9 +17,7 @@ from runner.ledger.database import find_absorbed
 from runner.ledger.files.lockfile import read_key_name
 from runner.ledger.files.sealed import digest_text
 from runner.ledger.fingerprint import TargetKey
-from runner.ledger.locks.campaign_lock import hold_campaign_lock
 from runner.ledger.maintenance import Translation, list_tags_on_record
-from runner.ledger.people.replies import list_recorded_campaigns
 from runner.ledger.target_key import read_key_name as read_recorded_key
 from runner.service.paging import list_launches
 from runner.service.target import OLD_STATE_KEY, list_variables, read_old_state_key
@@ -29,7 +27,7 @@ from runner.workflow.campaigns import DEFAULT_FOLDER, refuse_errors, show_path
 from runner.workflow.delivery.remote_intents import RemoteIntents
 from runner.workflow.observer import note
 from runner.workflow.records.phones import PhoneReading, iterate_phones
-from runner.workflow.workspace.workspace import Workspace, describe_this_run
+from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -81,8 +79,8 @@ def rotate_key(
     phones = listed.read(quiet=scope.quiet)
     with workspace.open_bare_ledger() as ledger, ExitStack() as stack:
         remote_intents = RemoteIntents(workspace, ledger)
-        remote_intents.hold(stack, lock_timeout_s, makes_ref=False, quiet=scope.quiet)
-        _hold_locks(stack, workspace, ledger, campaigns, lock_timeout_s)
+        names = {name for one in campaigns for name in (one.name, *one.renamed_from)}
+        remote_intents.hold_all(stack, lock_timeout_s, names, quiet=scope.quiet)
         rotation = _Rotation(workspace, ledger, campaigns, old, remote_intents)
         changed = rotation.run(phones, approve)
     return RotatedKey(workspace.target.name, changed, remote_intents.is_behind)
@@ -97,19 +95,6 @@ def _find_old_key(workspace: Workspace) -> TargetKey:
             f"into {OLD_STATE_KEY}",
         )
     return TargetKey.of(workspace.target.name, read_old_state_key(workspace.environ))
-
-
-def _hold_locks(
-    stack: ExitStack, workspace: Workspace, ledger: Ledger, campaigns: Sequence[Campaign], timeout_s: float
-) -> None:
-    """Hold the locks of all known campaigns of the target."""
-    target = workspace.target.name
-    names = {name for one in campaigns for name in (one.name, *one.renamed_from)}
-    with ledger.reading() as connection:
-        names.update(name for recorded, name in list_recorded_campaigns(connection) if recorded == target)
-    if names:
-        holder = describe_this_run(workspace.environ)
-        stack.enter_context(hold_campaign_lock(ledger, target, names, holder, timeout_s=timeout_s))
 
 
 @dataclass(slots=True)
@@ -156,12 +141,16 @@ class _Rotation:
     def _require_known_keys(self, texts: Mapping[Path, str]) -> None:
         for file, text in texts.items():
             if read_key_name(text) not in (self.old.name, self.workspace.key.name):
-                raise MissingKeyError(
-                    f"{show_path(file)} was written with another key than the one in {OLD_STATE_KEY}"
-                    if self.old.is_secret
-                    else f"{show_path(file)} was written with another key, and {OLD_STATE_KEY} is not set",
-                    hint=f"set {OLD_STATE_KEY} to the key that it was written with; nothing was changed",
-                )
+                raise self._lack_key(show_path(file))
+
+    def _lack_key(self, what: str) -> MissingKeyError:
+        than = (
+            f" than the one in {OLD_STATE_KEY}" if self.old.is_secret else f", and {OLD_STATE_KEY} is not set"
+        )
+        return MissingKeyError(
+            f"{what} was written with another key{than}",
+            hint=f"set {OLD_STATE_KEY} to the key that it was written with; nothing was changed",
+        )
 
     def _require_absorbed(self, left: Mapping[Path, str]) -> None:
         """Ensure that a ledger that was moved by an earlier run has all that the files say."""
@@ -178,14 +167,7 @@ class _Rotation:
     def _fill_old(self, recorded: str | None, left: Mapping[Path, str]) -> None:
         """Enter everything that lies under the old key."""
         if recorded not in (None, self.old.name):
-            raise MissingKeyError(
-                f"the ledger's record of {self.old.target} was written with another key than the one in "
-                f"{OLD_STATE_KEY}"
-                if self.old.is_secret
-                else f"the ledger's record of {self.old.target} was written with a RUNNER_STATE_KEY, and "
-                f"{OLD_STATE_KEY} is not set",
-                hint=f"set {OLD_STATE_KEY} to the key that it was written with; nothing was changed",
-            )
+            raise self._lack_key(f"the ledger's record of {self.old.target}")
         files = replace(self.workspace.files, key=self.old)
         files.absorb(self.ledger, left)
         for _, error in files.unread.values():

@@ -14,7 +14,7 @@ from runner.workflow.campaigns import DEFAULT_FOLDER, ENDINGS, find_campaign_fil
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from runner.workflow.scope import Scope
 
@@ -107,15 +107,9 @@ def _find_names(campaign: str) -> tuple[str, ...]:
         if not Path(campaign).is_file():
             raise UsageError(f"there is no file {campaign}")
         return read_names(Path(campaign), current=Path.cwd(), allowed=())
-    known = {names[0]: names for names in _iterate_names()}
+    found = (read_names(file, current=Path.cwd(), allowed=()) for file in find_campaign_files(()))
+    known = {names[0]: names for names in found if names}
     if campaign in known:
         return known[campaign]
     hint = f"known: {', '.join(sorted(known)) or 'none'}"
     raise UsageError(f"there is no campaign {campaign!r} in {DEFAULT_FOLDER}", hint=hint)
-
-
-def _iterate_names() -> Iterator[tuple[str, ...]]:
-    for file in find_campaign_files(()):
-        names = read_names(file, current=Path.cwd(), allowed=())
-        if names:
-            yield names

@@ -90,7 +90,8 @@ def describe_changes(
 
 def _find_recorded(clone: Clone, tip: str) -> set[str]:
     """Return the guids of all launches in the lockfiles of a commit."""
-    texts = (clone.objects.load(blob) or "" for blob in clone.list_files(tip, (LOCKFILE_SUFFIX,)).values())
+    blobs = clone.objects.list_files(tip, (LOCKFILE_SUFFIX,)).values()
+    texts = (clone.objects.load(blob) or "" for blob in blobs)
     return {normalize_guid(json.loads(guid)) for text in texts for guid in _GUID.findall(text)}
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,17 +13,18 @@ from runner.atomic_write import save_text
 from runner.campaign.load import read_names
 from runner.errors import LockfileError, RunnerError, SuppressionsError, UsageError
 from runner.git.clone import Clone, read_text
-from runner.git.command import Git, GitError, find_work_tree, hide_credentials
-from runner.git.state_ref import NAMESPACE, Snapshot, StateRef, StateRefError, read_target
+from runner.git.command import Git, GitError, hide_credentials
+from runner.git.state_ref import NAMESPACE, Snapshot, StateRef, read_target
 from runner.github.job import find_git_settings
 from runner.ledger.files.comparison import RECORD_ENDINGS, complete_file, lacks_lines, name_target
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, lockfile_name, lockfile_path, read_campaign_name
 from runner.ledger.model import APPROVALS_SUFFIX, SUPPRESSIONS_SUFFIX
+from runner.source.storage import repository_root
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, show_path
 from runner.workflow.observer import note, warn
 from runner.workflow.records.record_message import RecordedFile, secrets_of
-from runner.workflow.records.recording import Recorded, Recorder, RefusedPushError, taking_turns
-from runner.workflow.workspace.record_files import list_homes
+from runner.workflow.records.recording import Recorded, Recorder, RefusedPushError
+from runner.workflow.workspace.record_files import list_homes, walk_files
 from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote, name_remote
 from runner.workflow.workspace.workspace import Workspace
 
@@ -35,33 +37,12 @@ if TYPE_CHECKING:
 _BRANCHES = "refs/heads/"
 
 
-@dataclass(frozen=True, slots=True)
-class PushedRecord:
-    """A record that is committed.
-
-    Attributes:
-        recorded: the commit; None if no file could be recorded.
-        has_files: whether there is anything to record.
-        code: the exit code.
-        place: the branch and its remote, in words.
-        refusal: the reason of the branch for not taking what the state remote has; None if it did.
-        refs: the refs of state remotes, in words, that have the record.
-    """
-
-    recorded: Recorded | None
-    has_files: bool = True
-    code: int = 0
-    place: str = ""
-    refusal: str | None = None
-    refs: tuple[str, ...] = ()
-
-
 def fetch_record(scope: Scope, remote: str, tips: Mapping[str, str] | None = None) -> Sequence[str]:
     """Bring what state remotes have into the work tree; return the files that changed, from the top.
 
     `tips` has the commits of their refs, if somebody has just looked.
     """
-    clone, _ = _find_clone(scope)
+    clone = _find_clone(scope)
     copies = RecordCopies(clone, scope, remote)
     return copies.fetch(tips or copies.list_refs())
 
@@ -75,30 +56,31 @@ def start_ref(scope: Scope, remote: str) -> tuple[str, bool]:
     scope = replace(scope, state_remote=remote)
     state = StateRemote.open(remote, Workspace.open(scope).target, scope)
     is_new = state.start()
-    clone, _ = _find_clone(scope)
+    clone = _find_clone(scope)
     copies = RecordCopies(clone, scope, remote)
-    copies.fetch(clone.list_refs(remote, state.ref.name))
+    copies.fetch(clone.git.list_refs(remote, state.ref.name))
     copies.share(_list_files(clone, scope))
     return str(state.ref), is_new
 
 
-def push_record(scope: Scope, remote: str, branch: str | None, *, is_pushed: bool) -> PushedRecord:
+def push_record(scope: Scope, remote: str, branch: str | None, *, is_pushed: bool) -> Recorded:
     """Commit the record of campaigns, and push it if `is_pushed`, with all that state remotes have.
 
     `branch` is None for the current one, or the job's. Decisions that a state remote lacks are brought there
     before. Where it has all that is new, a branch may refuse the push.
     """
-    clone, current = _find_clone(scope)
-    with taking_turns(clone.root):
-        if not is_pushed:
-            return _record(clone, scope, current, lambda one: one.commit())
-        return _push(clone, scope, current, remote, branch or _choose_branch(current, scope.environ))
+    clone = _find_clone(scope)
+    clone.read_head()
+    current = clone.read_branch()
+    if not is_pushed:
+        return _record(clone, scope, current, lambda one: one.commit())
+    return _push(clone, scope, current, remote, branch or _choose_branch(current, scope.environ))
 
 
-def _push(clone: Clone, scope: Scope, current: str | None, remote: str, branch: str) -> PushedRecord:
+def _push(clone: Clone, scope: Scope, current: str | None, remote: str, branch: str) -> Recorded:
     copies, ref = RecordCopies(clone, scope, remote), f"{_BRANCHES}{branch}"
     if copies.remote == remote:
-        tips = clone.list_refs(remote, ref, f"{NAMESPACE}/*")
+        tips = clone.git.list_refs(remote, ref, f"{NAMESPACE}/*")
         copies.fetch(tips, branch=ref)
         tip = tips.get(ref)
     else:
@@ -107,7 +89,7 @@ def _push(clone: Clone, scope: Scope, current: str | None, remote: str, branch: 
     unshared = None
     try:
         copies.share(_list_files(clone, scope))
-    except StateRefError as error:
+    except GitError as error:
         # A branch may take what the ref does not.
         unshared = error
     try:
@@ -115,7 +97,7 @@ def _push(clone: Clone, scope: Scope, current: str | None, remote: str, branch: 
     except RefusedPushError as error:
         if not all(map(copies.has, error.changes)):
             raise
-        pushed = PushedRecord(Recorded(), refusal=error.reason)
+        pushed = Recorded(refusal=error.reason)
     if unshared is not None:
         warn(f"what is new was not brought to the state remote: {unshared.message}")
         note(f"  {unshared.hint}")
@@ -125,35 +107,28 @@ def _push(clone: Clone, scope: Scope, current: str | None, remote: str, branch: 
 
 def _record(
     clone: Clone, scope: Scope, current: str | None, commit: Callable[[Recorder], Recorded]
-) -> PushedRecord:
+) -> Recorded:
     with Recorder.open(clone, _list_files(clone, scope), scope.environ, current) as recorder:
         if not recorder.files:
-            return PushedRecord(None, has_files=False)
+            return Recorded(has_files=False)
         recorded, failures = commit(recorder), recorder.failures
     code = failures.find_exit_code(None if failures.is_total else 0)
-    return PushedRecord(None if failures.is_total else recorded, code=code)
+    return replace(recorded, is_failed=failures.is_total, code=code)
 
 
-def _find_clone(scope: Scope) -> tuple[Clone, str | None]:
-    """Return the current folder's clone, and its branch; None for a detached HEAD. Asked once a process."""
-    return scope.share(_open_clone, lambda: _open_clone(scope.environ))
+def _find_clone(scope: Scope) -> Clone:
+    """Return the current folder's clone, once a process."""
+    return scope.share(_find_clone, lambda: _open_clone(scope.environ))
 
 
-def _open_clone(environment: Mapping[str, str]) -> tuple[Clone, str | None]:
-    settings = find_git_settings(environment)
-    answer = Git(Path.cwd()).ask("rev-parse", "--show-toplevel", "--symbolic-full-name", "HEAD")
-    if answer.status == 0:
-        root, ref = answer.output.splitlines()
-        branch = ref.removeprefix(_BRANCHES) if ref.startswith(_BRANCHES) else None
-        return Clone(Git(Path(root), settings=settings), Path(root)), branch
-    top = find_work_tree(Path.cwd())
-    if top is None:
+def _open_clone(environment: Mapping[str, str]) -> Clone:
+    root = repository_root(Path.cwd()).resolve()
+    if not (root / ".git").exists():
         raise RunnerError(
             "the current folder is not in a git repository",
             hint="run it where the campaigns are kept, or make a repository with `runner init`",
         )
-    clone = Clone(Git(top, settings=settings), top)
-    return clone, clone.read_branch()
+    return Clone(Git(root, settings=find_git_settings(environment)), root)
 
 
 class RecordCopies:
@@ -172,7 +147,7 @@ class RecordCopies:
 
     def list_refs(self) -> dict[str, str]:
         """Return the commits of the state remote's refs; none without one."""
-        return {} if self.remote is None else self._clone.list_refs(self.remote, f"{NAMESPACE}/*")
+        return {} if self.remote is None else self._clone.git.list_refs(self.remote, f"{NAMESPACE}/*")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -185,12 +160,8 @@ class RecordCopies:
         `branch` is fetched with them if it is not here.
         """
         refs = {name: commit for name, commit in tips.items() if name.startswith(f"{NAMESPACE}/")}
-        wanted = [name for name in tips if name == branch or name in refs]
-        missing = [name for name in wanted if self._clone.objects.read(tips[name]) is None]
-        remote = self.remote or NO_REMOTE
-        if missing and (answer := self._clone.git.fetch(remote, *missing)).status:
-            raise GitError(f"`git fetch` failed: {answer.reason}")
-        changed = []
+        remote, changed = self.remote or NO_REMOTE, list[str]()
+        self._clone.objects.bring(remote, refs | {name: tips[name] for name in tips if name == branch})
         for name, commit in sorted(refs.items()):
             target = read_target(name)
             ref = StateRef(self._clone.git, remote, target, self._clone.objects)
@@ -308,15 +279,9 @@ def _iterate_files(paths: Sequence[Path]) -> Iterator[Path]:
     """
     for path in paths:
         if path.is_dir():
-            for file in sorted(one for ending in RECORD_ENDINGS for one in path.rglob(f"*{ending}")):
-                if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts):
-                    yield file
+            yield from walk_files(path, RECORD_ENDINGS)
         else:
-            yield from (
-                file
-                for file in sorted(path.parent.iterdir())
-                if file.name.startswith(f"{path.stem}.") and file.name.endswith(LOCKFILE_SUFFIX)
-            )
+            yield from sorted(path.parent.glob(f"{escape(path.stem)}.*{LOCKFILE_SUFFIX}"))
     for home in list_homes(paths):
         yield from sorted((*home.glob(f"*{SUPPRESSIONS_SUFFIX}"), *home.glob(f"*{APPROVALS_SUFFIX}")))
 

@@ -8,18 +8,16 @@ branch has moved on. Changes of both sides are united.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
 import shutil
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from runner.atomic_write import save_text
-from runner.errors import CampaignError, RunnerError, SuppressionsError
+from runner.errors import CampaignError, SuppressionsError
 from runner.git.clone import Clone, read_text
 from runner.git.command import GitError, hide_credentials, push_commit
 from runner.github.pull_requests import RECORD_TRAILER
@@ -66,28 +64,26 @@ class Recorded:
     """The outcome of recording.
 
     Attributes:
-        commit: the commit; None if there was nothing to record.
+        has_files: whether there is anything to record.
+        is_failed: true if no file could be recorded.
+        code: the exit code.
+        commit: the commit; None if nothing is new.
         message: the commit's.
-        is_pushed: whether the remote's branch has it.
         is_followed: false if the clone's own branch should have moved on to the commit, and could not.
+        place: the branch and its remote, in words; empty without a push.
+        refusal: the reason of the branch for not taking what the state remote has; None if it did.
+        refs: the refs of state remotes, in words, that have the record.
     """
 
+    has_files: bool = True
+    is_failed: bool = False
+    code: int = 0
     commit: str | None = None
     message: str = ""
-    is_pushed: bool = False
     is_followed: bool = True
-
-
-@contextmanager
-def taking_turns(root: Path) -> Iterator[None]:
-    """Have one recording at a time in a clone, by its top folder."""
-    descriptor = os.open(root, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # some network file systems lock no folders
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+    place: str = ""
+    refusal: str | None = None
+    refs: tuple[str, ...] = ()
 
 
 def _list_ignored(names: Sequence[str], complaint: str) -> Iterator[str]:
@@ -150,12 +146,8 @@ class Recorder:
     def commit(self) -> Recorded:
         """Commit onto the current branch or a detached HEAD, without a push."""
         head = self.clone.read_head()
-        changes = self._find_changes(head)
-        if not changes:
-            return Recorded()
-        message = describe_changes(self.clone, self.environ, self.files, head, changes)
-        self._save(changes)
-        return Recorded(self._commit(changes, message), message)
+        changes, message = self._prepare(head)
+        return Recorded(commit=self._commit(changes, message) if changes else None, message=message)
 
     def push(self, remote: str, branch: str, tip: str | None) -> Recorded:
         """Commit onto a remote's branch, which was at `tip` just now; None if it was not there.
@@ -171,17 +163,18 @@ class Recorder:
         for _ in range(TRIES):
             head = self.clone.read_head()
             parent = tip or head
-            changes = self._find_changes(parent)
+            changes, message = self._prepare(parent)
             if not changes:
                 self._follow(parent, is_current=is_current)
                 return Recorded()
-            message = describe_changes(self.clone, self.environ, self.files, parent, changes)
-            self._save(changes)
-            commit = self._commit_onto(parent, changes, message, is_here=is_current and parent == head)
+            if is_current and parent == head:
+                commit = self._commit(changes, message)
+            else:
+                commit = self._commit_beside(parent, changes, message)
             answer = push_commit(self.clone.git, remote, commit, f"refs/heads/{branch}")
             if answer.is_accepted:
                 is_followed = self._follow(commit, is_current=is_current)
-                return Recorded(commit, message, is_pushed=True, is_followed=is_followed)
+                return Recorded(commit=commit, message=message, is_followed=is_followed)
             if self.clone.read_head() == commit:
                 self.clone.git.run("reset", "--quiet", "--soft", parent)
                 _unstage(self.clone, [change.path for change in changes])
@@ -203,10 +196,15 @@ class Recorder:
             git.run("reset", "--quiet", "--soft", before.id)
             head = before
 
-    def _find_changes(self, tip: str) -> list[RecordedFile]:
-        """Return the changes that a commit on the tip needs to contain the record."""
+    def _prepare(self, tip: str) -> tuple[list[RecordedFile], str]:
+        """Put what a commit on the tip needs into the work tree; return the changes, and its message."""
         head = self.clone.read_head()
-        return self._collect(lambda file: self._find_change(file, head, tip))
+        changes = self._collect(lambda file: self._find_change(file, head, tip))
+        if not changes:
+            return [], ""
+        message = describe_changes(self.clone, self.environ, self.files, tip, changes)
+        self._save(changes)
+        return changes, message
 
     def _collect(self, find: Callable[[Path], RecordedFile | None]) -> list[RecordedFile]:
         """Return what is found of each file; an error of one file does not stop the others."""
@@ -232,20 +230,6 @@ class Recorder:
             # A file that has all of it may be written by a run at this moment.
             if change.here != change.after:
                 save_text(self.clone.root / change.path, change.after)
-
-    def _commit_onto(
-        self, parent: str, changes: Sequence[RecordedFile], message: str, *, is_here: bool
-    ) -> str:
-        """Return a new commit after another one; `is_here` if that is checked out."""
-        if not is_here:
-            return self._commit_beside(parent, changes, message)
-        try:
-            return self._commit(changes, message)
-        except GitError as error:
-            # In the middle of a merge, or while another git command holds the index.
-            with suppress(RunnerError):
-                return self._commit_beside(parent, changes, message)
-            raise error from None
 
     def _commit_beside(self, parent: str, changes: Sequence[RecordedFile], message: str) -> str:
         """Return a new commit after another one, made in a linked work tree without files."""

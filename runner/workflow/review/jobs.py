@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from runner.workflow.apply import ApplyResult
     from runner.workflow.plan import ProjectPlan
     from runner.workflow.reconcile import ReconcileResult
-    from runner.workflow.records.record_push import PushedRecord
+    from runner.workflow.records.recording import Recorded
     from runner.workflow.report import ProjectReport
     from runner.workflow.review.approving import PlanApproval
     from runner.workflow.review.checklist import Outcome
@@ -74,7 +74,7 @@ class JobView(Protocol):
     def show_plan(self, plan: ProjectPlan) -> None:
         """Show a plan, and set the job's outputs."""
 
-    def show_recorded(self, pushed: PushedRecord) -> None:
+    def show_recorded(self, recorded: Recorded) -> None:
         """Show what was recorded."""
 
     def show_reports(self, made: ProjectReport, folder: Path) -> None:

@@ -273,9 +273,6 @@ class RecordRemote:
         """Look for new suppressions now, and every `POLL_S` while the block lasts.
 
         Somebody may have thought about the plan for long. Failures of later looks are tried again.
-
-        Raises:
-            RunnerError: the remote cannot be asked: nothing may be sent.
         """
         if self._state is None and not self._has_branches:
             yield
@@ -300,14 +297,11 @@ class RecordRemote:
         paths = [(Path.cwd() / place).resolve() for place in self._files.places]
         paths = [path.relative_to(self._root) for path in paths if path.is_relative_to(self._root)]
         objects = ObjectReader(self._git) if self._state is None else self._state.ref.objects
+        objects.bring(self._name, tips)
         # Its process starts if there is a file to read, as git would write it into the work tree.
         files = ObjectReader(self._git, is_filtered=True)
         found = {}
         for ref, tip in tips.items():
-            if objects.list_folder(tip) is None:
-                answer = self._git.fetch(self._name, ref)
-                if answer.status and objects.list_folder(tip) is None:
-                    raise GitError(answer.reason)
             for path in map(Path.as_posix, paths):
                 blob = objects.find(tip, path)
                 text = None if blob is None else files.load(blob, path)
@@ -382,17 +376,18 @@ def _iterate_files(paths: Iterable[Path], ending: str) -> Iterator[Path]:
         root = repository_root(folder)
         home = _find_home(folder, Path(folder.anchor))
         if (root / ".git").exists():
-            yield from _walk(root, ending)
+            yield from walk_files(root, ending)
         elif home.name == DEFAULT_FOLDER.name or folder in {path.absolute() for path in paths}:
-            yield from _walk(home, ending)
+            yield from walk_files(home, ending)
         else:
             # Another folder may be a home folder: only below `campaigns` is a deep search safe.
             yield from folder.glob(f"*{ending}")
 
 
-def _walk(folder: Path, ending: str) -> Iterator[Path]:
+def walk_files(folder: Path, endings: str | tuple[str, ...]) -> Iterator[Path]:
+    """Yield the files below a folder whose names end so, but for hidden ones."""
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
-            if name.endswith(ending) and not name.startswith("."):
+            if name.endswith(endings) and not name.startswith("."):
                 yield Path(place, name)

@@ -84,9 +84,6 @@ class StateRemote:
 
         Options and `targets.yaml` name it. Otherwise it is `origin` for a target on another machine, if the
         repository has that, and no ledger on a server is what machines share.
-
-        Raises:
-            GitError: the remote that was named is not there.
         """
         remote = name_remote(scope, target.state_remote)
         if remote is not None:
@@ -108,11 +105,7 @@ class StateRemote:
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """The texts of the ref's files, by name.
-
-        Raises:
-            GitError: the remote cannot be asked, or its state cannot be read.
-        """
+        """The texts of the ref's files, by name."""
         if self._lease is not None:
             return self._lease.texts
         return self._look().record
@@ -143,9 +136,6 @@ class StateRemote:
         """Add the lines of record files, by name, to those on the ref; return False if there is no ref.
 
         Another run may hold it, on any machine, and hears of them.
-
-        Raises:
-            RunnerError: the ref cannot be read or moved, or was written with another key.
         """
 
         def add(snapshot: Snapshot) -> Mapping[str, str]:
@@ -162,10 +152,6 @@ class StateRemote:
         """Hold the ref while the block lasts, so that no other run begins on any machine.
 
         `who` and `run` are this run, in words and by its unique id; `quiet` hides messages about waiting.
-
-        Raises:
-            StateLockedError: another run holds it.
-            GitError: the remote cannot be used.
         """
         patience = replace(patience, observe_failure=self._note_unreleased)
         if not quiet:
@@ -185,11 +171,7 @@ class StateRemote:
         return self._lease is not None
 
     def require_held(self) -> None:
-        """Check before each request, from any thread, that this run holds the ref for a moment longer.
-
-        Raises:
-            RunnerError: the ref is not held.
-        """
+        """Check before each request, from any thread, that this run holds the ref for a moment longer."""
         self._require_lease().require_held()
 
     def start(self) -> bool:

@@ -256,9 +256,6 @@ class Workspace:
         """Hold the lock of a campaign, under all of its names, while the block lasts.
 
         `timeout_s` limits the wait for another run.
-
-        Raises:
-            RunLockedError: another run still holds it.
         """
         identity = self.identify(campaign)
         holder = describe_this_run(self.environ)

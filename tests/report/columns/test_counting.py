@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.ledger.report_model import ResultVersion
-from runner.report.answers import build_reader
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns, load_members
+from runner.report.columns.replies import build_reader
 from runner.report.facts import (
     AnalysisPlan,
     CampaignFacts,
@@ -26,7 +26,6 @@ from runner.report.facts import (
     ExperimentOutline,
     MessageOutline,
     QuestionOutline,
-    WayOutline,
 )
 from runner.report.gathering import pool_questions
 from tests.report.counted import count_rows, make_contact, make_row
@@ -48,13 +47,11 @@ OUTLINE = MessageOutline(
     "ask",
     "tag",
     QUESTIONS,
-    (
-        WayOutline("a", (NPS, COLOUR, AGE, WHY)),
+    {
+        "a": (NPS, COLOUR, AGE, WHY),
         # Other responses, another order, and a question of its own.
-        WayOutline(
-            "b", (AGE, QuestionOutline("colour", "Which?", ("Blue", "Pink"), conclude_on="Pink"), MORE)
-        ),
-    ),
+        "b": (AGE, QuestionOutline("colour", "Which?", ("Blue", "Pink"), conclude_on="Pink"), MORE),
+    },
 )
 OTHER = MessageOutline("again", "tag", (AGE,))
 KNOWN = {question.tag for question in QUESTIONS}
@@ -123,7 +120,7 @@ def describe(reading: AnswerReading) -> tuple[object, ...]:
 def read(outline: MessageOutline, row: FeedRow) -> tuple[object, ...]:
     """Return what is kept of one row, by the question as the row's own arm asks it."""
     base = next(one for one in outline.questions if one.tag == row.question_tag)
-    own = next((way.questions for way in outline.all_ways if way.arm == row.arm), ())
+    own = outline.all_ways.get(row.arm, ())
     question = next((one for one in own if one.tag == row.question_tag), base)
     return describe(build_reader(question)(row.answer, row.response))
 
@@ -158,7 +155,7 @@ class Reference:
 
     def _list_tags(self, person: str) -> list[str]:
         """Return the questions of the person's arm; of one that is no more, those of the first."""
-        ways = {way.arm: [question.tag for question in way.questions] for way in self.outline.all_ways}
+        ways = {arm: [one.tag for one in way] for arm, way in self.outline.all_ways.items()}
         return ways.get(self.arms[person], next(iter(ways.values())))
 
     def _walk(self, person: str) -> list[int]:

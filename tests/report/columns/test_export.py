@@ -22,20 +22,19 @@ from runner.report.columns.answer_files import AnswerFiles, LowScores
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns, load_members
 from runner.report.columns.file_columns import FileContent
-from runner.report.columns.kept_answers import KeptAnswers
+from runner.report.columns.kept_answers import gather_comments, keep_answers
 from runner.report.facts import (
     CampaignOutline,
     ExperimentOutline,
     MessageOutline,
-    PooledOutline,
     QuestionOutline,
-    WayOutline,
 )
+from runner.report.gathering import pool_questions
 from runner.source.json_schema import load_validator
 from tests.report.counted import make_contact, make_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from runner.campaign.model import ResponseValue
@@ -83,15 +82,6 @@ def make_member(
 MEMBERS = (make_member("p1", "+14155550101"), make_member("p2", "+14155550102"))
 
 
-def pool(outlines: Iterable[MessageOutline]) -> Iterator[PooledOutline]:
-    asked: dict[tuple[str, str], list[tuple[QuestionOutline, str]]] = {}
-    for outline in outlines:
-        for question in outline.questions:
-            asked.setdefault((question.tag, question.scale), []).append((question, outline.id))
-    for found in asked.values():
-        yield PooledOutline(found[0][0], tuple(message for _, message in found))
-
-
 @contextmanager
 def exporting(
     folder: Path,
@@ -103,11 +93,11 @@ def exporting(
     arms: Sequence[str] = (),
     low: LowScores | None = None,
     **content: Any,
-) -> Iterator[tuple[Engine, KeptAnswers, AnswerFiles]]:
+) -> Iterator[tuple[Engine, CampaignOutline, AnswerFiles]]:
     """Yield what writes files of answers, as a report has it; `members` have phone, control group and values."""
     copy = ResultColumns(folder / "copy")
     experiment = ExperimentOutline(outlines[0].id, dict.fromkeys(arms, 1.0)) if arms else None
-    pooled = tuple(pool(outlines))
+    pooled = tuple(pool_questions(outlines))
     scored = [number for number, one in enumerate(pooled) if one.question.scale == "nps"]
     outline = CampaignOutline(outlines, pooled, experiment=experiment, score=next(iter(scored), None))
     with copy.hold() as engine:
@@ -116,8 +106,8 @@ def exporting(
         exported = (f"export_{number}" for number in range(len(members[0]) - 6))
         load_members(engine, members, ["language", "cells", "may_call", *exported])
         tally = count_campaign(engine, outline, {})
-        kept = KeptAnswers(engine, outline, tally.readings)
-        yield engine, kept, AnswerFiles(engine, kept, FileContent("pulse", EXPORT_KEY, **content), low)
+        keep_answers(engine, outline, tally.readings)
+        yield engine, outline, AnswerFiles(engine, outline, FileContent("pulse", EXPORT_KEY, **content), low)
 
 
 def export(
@@ -243,9 +233,9 @@ def test_the_control_group_has_rows(tmp_path: Path) -> None:
 
 def test_the_end_of_a_survey_is_that_of_its_arm(tmp_path: Path) -> None:
     """Who answered an arm's last question is done, though another arm asks more; each arm's responses have codes."""
-    short = WayOutline("a", (COLOUR,))
-    long = WayOutline("b", (QuestionOutline("colour", "Which?", ("blue", "RED", "Pink")), WHY))
-    outline = MessageOutline("ask", "tag", (COLOUR, WHY), (short, long))
+    short = (COLOUR,)
+    long = (QuestionOutline("colour", "Which?", ("blue", "RED", "Pink")), WHY)
+    outline = MessageOutline("ask", "tag", (COLOUR, WHY), {"a": short, "b": long})
     rows = [
         make_row("p1", "colour", "Red", arm="a", guid="1"),
         make_row("p2", "colour", "Pink", arm="b", guid="2"),
@@ -309,8 +299,8 @@ def test_comments_are_the_newest_words_beside_the_score(tmp_path: Path) -> None:
         make_row("p2", "why", "  ", guid="7", message="again"),
     ]
     members = [make_member("p1", cells="Ada"), make_member("p2")]
-    with exporting(tmp_path, rows, outline, members=members) as (_, kept, _):
-        found = kept.gather_comments()
+    with exporting(tmp_path, rows, outline, members=members) as (engine, whole, _):
+        found = gather_comments(engine, whole)
     assert (found.total, found.left_out) == (3, 1)
     assert [(one.question, one.words, one.score) for one in found.newest] == [
         ("why", "Slow", None),
@@ -318,8 +308,8 @@ def test_comments_are_the_newest_words_beside_the_score(tmp_path: Path) -> None:
         ("nps", "depends", None),
     ]
     assert found.newest[0].answered_at == datetime(2026, 11, 20, 10, 7, tzinfo=UTC)
-    with exporting(tmp_path / "none", rows[:1], outline, members=members) as (_, kept, _):
-        nothing = kept.gather_comments()
+    with exporting(tmp_path / "none", rows[:1], outline, members=members) as (engine, whole, _):
+        nothing = gather_comments(engine, whole)
     assert (nothing.newest, nothing.total, nothing.left_out) == ((), 0, 0)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.command import Command, SpecialOption, setting_option
-from runner.cli.commands.apply import describe_run, describe_settled
+from runner.cli.commands.apply import describe_runs
 from runner.cli.commands.ci.alert import OUTCOME_OPTION, REPLIES_OPTION
 from runner.cli.commands.ci.comment import keep_comment
 from runner.cli.commands.ci.record import show_fetched, show_recorded
@@ -52,8 +52,7 @@ class _View:
     show_recorded = staticmethod(show_recorded)
 
     def show_applied(self, result: ApplyResult, *, is_settled: bool) -> None:
-        for run in result.runs:
-            print_prose(describe_settled(run) if is_settled else describe_run(run))
+        print_blocks(describe_runs(result, is_settled=is_settled))
 
     def show_reconciled(self, result: ReconcileResult) -> None:
         print_blocks(describe_reconciled(result))

@@ -16,7 +16,6 @@ from runner.workflow.records.record_push import fetch_record, push_record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.workflow.records.record_push import PushedRecord
     from runner.workflow.records.recording import Recorded
     from runner.workflow.scope import Scope
 
@@ -50,9 +49,9 @@ def record(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fe
     if is_fetched:
         show_fetched(fetch_record(scope, remote))
         return 0
-    pushed = push_record(scope, remote, branch, is_pushed=is_pushed)
-    show_recorded(pushed)
-    return pushed.code
+    recorded = push_record(scope, remote, branch, is_pushed=is_pushed)
+    show_recorded(recorded)
+    return recorded.code
 
 
 def show_fetched(files: Sequence[str]) -> None:
@@ -62,27 +61,22 @@ def show_fetched(files: Sequence[str]) -> None:
     )
 
 
-def show_recorded(pushed: PushedRecord) -> None:
+def show_recorded(recorded: Recorded) -> None:
     """Write what was recorded, and where."""
-    if not pushed.has_files:
-        print_prose("Nothing to record: there is no lockfile.")
-    if pushed.refusal is not None:
-        print_prose(
-            f"{pushed.place} takes no push from here ({pushed.refusal}). The record is on "
-            f"{', '.join(pushed.refs)}, where every command finds it; for people, `runner ci record --branch "
-            "NAME` puts it on a branch that can be merged."
-        )
-    elif pushed.recorded is not None:
-        _report(pushed.recorded, pushed.place)
-
-
-def _report(recorded: Recorded, place: str) -> None:
     subject = recorded.message.partition("\n")[0]
-    if recorded.commit is None:
+    if not recorded.has_files:
+        print_prose("Nothing to record: there is no lockfile.")
+    elif recorded.refusal is not None:
+        print_prose(
+            f"{recorded.place} takes no push from here ({recorded.refusal}). The record is on "
+            f"{', '.join(recorded.refs)}, where every command finds it; for people, `runner ci record "
+            "--branch NAME` puts it on a branch that can be merged."
+        )
+    elif recorded.commit is None and not recorded.is_failed:
         print_prose("Nothing to record: the lockfiles are unchanged.")
-    elif not recorded.is_pushed:
+    elif recorded.commit is not None and not recorded.place:
         print_prose(f"Committed: {subject} ({recorded.commit[:10]}).")
-    else:
-        print_prose(f"Pushed to {place}: {subject} ({recorded.commit[:10]}).")
+    elif recorded.commit is not None:
+        print_prose(f"Pushed to {recorded.place}: {subject} ({recorded.commit[:10]}).")
         if not recorded.is_followed:
             note("This clone has commits or changes of its own: `git stash`, `git pull`, `git stash pop`.")
