@@ -181,16 +181,6 @@ def record_outcomes(connection: Connection, outcomes: Sequence[Outcome]) -> None
         connection.execute(_RELEASE, free)
 
 
-def read_guids(connection: Connection, campaign_id: int) -> set[str]:
-    """Return the `project_launch_guid`s of a campaign's accepted launches."""
-    query = select(launches.c.project_launch_guid).where(
-        launches.c.campaign_id == campaign_id,
-        launches.c.project_launch_guid.is_not(None),
-        launches.c.state != UNEXPLAINED,
-    )
-    return set(connection.execute(query).scalars())
-
-
 def iterate_accepted(
     connection: Connection, campaign_id: int, forgotten: Collection[str] = ()
 ) -> Iterator[LaunchRecord]:
