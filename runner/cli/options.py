@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.command import (
-    DURATION,
-    setting_option,
-    special_option,
-)
+from runner.cli.command import DURATION, setting_option, special_option
 from runner.errors import UsageError
 from runner.settings import TARGET
 from runner.telemetry import command_span, exporting
@@ -27,6 +23,11 @@ if TYPE_CHECKING:
     from click import Context, Parameter
 
 
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+"""The type of options and arguments that take a file that is there."""
+FOLDER = click.Path(file_okay=False, path_type=Path)
+FOLDER.name = "dir"
+"""The type of those that take a folder, which may be new."""
 _PATHS = click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(exists=True, path_type=Path))
 _TARGET = setting_option(TARGET)
 

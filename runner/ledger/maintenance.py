@@ -49,7 +49,7 @@ from runner.ledger.target_key import record_key
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
-    from sqlalchemy import ColumnElement, Connection, Table
+    from sqlalchemy import ColumnElement
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey

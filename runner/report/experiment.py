@@ -54,7 +54,7 @@ def describe_experiment(
     experiment = outline.experiment
     if experiment is None or tally is None:
         return None
-    split = _check_split(tally.assigned, experiment.weights)
+    split = _check_split({arm: group.people for arm, group in tally.groups.items()}, experiment.weights)
     asks = any(one.questions for one in outline.messages)
     if not is_read or not asks:
         return ExperimentReport(experiment.message, (), split=split)

@@ -272,14 +272,13 @@ class ArmTally:
     """The people in the arms of the experiment.
 
     Attributes:
-        assigned: people sent the message that has the arms, by arm.
-        groups: by arm, as the verdict counts them: the people texted, and the answers that came, before its
-            day, or all as long as it has not come, or there is none.
+        groups: by arm, with all people sent the message that has the arms. As the verdict counts them: the
+            people texted, and the answers that came, before its day, or all as long as it has not come, or
+            there is none.
         answered_later: people of the arms with an answer on the day of the verdict or later.
         deadline: the time of the verdict.
     """
 
-    assigned: Mapping[str, int] = field(default_factory=dict)
     groups: Mapping[str, GroupTally] = field(default_factory=dict)
     answered_later: int = 0
     deadline: Deadline = Deadline()

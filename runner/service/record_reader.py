@@ -103,11 +103,15 @@ def _read_definition(value: Any) -> dict[str, Any]:
 
 def _read_phone(value: Any) -> str:
     # The service writes numbers with and without a leading +, or with 00 in its place.
+    if isinstance(value, str) and _E164.fullmatch(value):
+        return value
     if isinstance(value, float):
         raise TypeError
     written = _MARKS.sub("", _read_text(value))
-    digits = written[1:] if written.startswith("+") else written.removeprefix("00")
-    return f"+{digits}"
+    phone = f"+{written[1:] if written.startswith('+') else written.removeprefix('00')}"
+    if not _E164.fullmatch(phone):
+        raise ValueError
+    return phone
 
 
 def _read_author(value: Any) -> str:
@@ -127,11 +131,8 @@ def _read_author(value: Any) -> str:
 
 
 def _read_recipients(sessions: Any) -> tuple[str, ...]:
-    phones = tuple(_read_phone(session["to"]) for session in sessions or ())
     # A result without a person would let that person be texted again.
-    if not all(map(_E164.fullmatch, phones)):
-        raise ValueError
-    return phones
+    return tuple(_read_phone(session["to"]) for session in sessions or ())
 
 
 def _read_states(name: str, sessions: Any) -> tuple[str, ...]:

@@ -211,8 +211,10 @@ def _report_waves(
         text = file.read_bytes()
         if file.resolve() in known or not any(name.encode() in text for name in names):
             continue
-        found = load_campaigns([file], scope.allowed, Problems(), needs_audience=False).campaigns
-        for campaign in found:
+        found = load_campaigns([file], scope.allowed, Problems(), needs_audience=False)
+        for fault in found.faults.values():
+            warn(f"{fault.message}: if it is of the same series, it is not compared")
+        for campaign in found.campaigns:
             if campaign.series not in names:
                 continue
             try:

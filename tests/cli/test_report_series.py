@@ -88,8 +88,10 @@ def test_a_wave_that_cannot_be_read_is_left_out_and_said(folder: Path, tmp_path:
         "version: 1\nseries: pulse\nmessages: none\n", encoding="utf-8"
     )
     (copy / "campaigns/first.yaml").write_text(CAMPAIGN.format(name="first").replace("pulse", "other"))
-    found = report(copy, "campaigns/second.yaml")["series"]
-    assert [one["campaign"] for one in found["waves"]] == ["second"]
+    done = run("report", "--format", "json", "campaigns/second.yaml", cwd=copy)
+    assert done.returncode == 0
+    assert [one["campaign"] for one in json.loads(done.stdout)["series"]["waves"]] == ["second"]
+    assert "campaigns/third.yaml: 2 errors: if it is of the same series, it is not compared" in done.stderr
 
 
 def test_verdicts_and_the_split_count_what_came_after_the_reminder(folder: Path) -> None:

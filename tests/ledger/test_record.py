@@ -21,7 +21,7 @@ from runner.ledger.model import LaunchRecord, Outcome
 from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.people.suppressions import iterate_entries
 from runner.ledger.record.campaign_record import Identity, enter_record, list_former_names, read_record
-from runner.ledger.record.deliveries import find_record, read_guids, read_known, record_outcomes
+from runner.ledger.record.deliveries import find_record, iterate_accepted, read_known, record_outcomes
 from runner.ledger.record.entry import dismiss_launches, list_unexplained, read_dismissed
 from runner.ledger.record.unsettled import list_unsettled
 from runner.ledger.report_model import RunRow
@@ -490,7 +490,7 @@ def describe(connection: Connection) -> tuple[Any, ...]:
         set(list_former_names(connection, row.id)),
         {m: people for m, people in known.sent.items() if people},
         {m: people for m, people in held.items() if people},
-        read_guids(connection, row.id),
+        {one.project_launch_guid for one in iterate_accepted(connection, row.id)},
         read_dismissed(connection, row.id),
         {one.project_launch_guid for one in list_unexplained(connection, row.id)},
         [one for one in entries if not isinstance(one, HoldLine)],

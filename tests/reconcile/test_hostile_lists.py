@@ -74,7 +74,7 @@ def test_a_run_that_was_cut_short_is_gone_on_with(campaign: Campaign, order: Any
 
 
 def test_launches_that_were_read_before_an_error_are_not_read_again(campaign: Campaign) -> None:
-    """Their lists are read ahead of what is stored: an error in one takes nothing from those before it."""
+    """Their first pages are stored together: an error in one takes nothing from those before it."""
     fill(campaign, 240, "a", "b", "c")
 
     def break_down(path: str) -> None:

@@ -39,10 +39,9 @@ QUESTIONS = (PooledOutline(NPS, ("ask",)),)
 TEN, ZERO = AnswerReading("11", "10", Fraction(10)), AnswerReading("1", "0", Fraction(0))
 CAMPAIGN = CampaignOutline((ASK,), QUESTIONS, 0, ExperimentOutline("ask", {"b": 1, "a": 1}))
 TALLY = ArmTally(
-    assigned={"b": 90, "a": 110},
     groups={
-        "b": GroupTally(80, 20, 10, {0: {ZERO: 20}}),
-        "a": GroupTally(100, 60, 30, {0: {TEN: 40, ZERO: 20}}),
+        "b": GroupTally(80, 20, 10, {0: {ZERO: 20}}, 90),
+        "a": GroupTally(100, 60, 30, {0: {TEN: 40, ZERO: 20}}, 110),
     },
 )
 
@@ -116,7 +115,8 @@ def test_shares_of_arms_are_held_against_their_weights(
 ) -> None:
     """A split that chance hardly makes is told; small numbers say nothing."""
     outline = replace(CAMPAIGN, experiment=ExperimentOutline("ask", weights))
-    split = describe(outline, replace(TALLY, assigned=assigned)).split
+    groups = {arm: GroupTally(people=people) for arm, people in assigned.items()}
+    split = describe(outline, ArmTally(groups)).split
     assert split is not None
     assert (split.p_value, split.is_as_planned) == (
         None if p_value is None else pytest.approx(p_value, rel=1e-3),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +11,7 @@ from runner.cli.command import Command, Group
 from runner.cli.confirmation import APPROVAL, require_approval
 from runner.cli.console import print_json, print_prose
 from runner.cli.encoding import print_text
-from runner.cli.options import LOCK_TIMEOUT, common_scope, format_option, region_option, target_scope
+from runner.cli.options import FILE, LOCK_TIMEOUT, common_scope, format_option, region_option, target_scope
 from runner.cli.output.screen import show
 from runner.service.target import make_state_key
 from runner.view.blocks import Sentence
@@ -22,6 +21,8 @@ from runner.workflow.doctor import examine
 from runner.workflow.records.ledger_copy import copy_records
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from runner.workflow.doctor import Examination
     from runner.workflow.scope import Scope
 
@@ -91,7 +92,7 @@ def new() -> int:
     "--phones",
     "files",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="A CSV file with phones of recorded people; may be repeated.",
 )
 @click.option("--phone-column", default="phone", metavar="NAME", help="The column of the phones.")

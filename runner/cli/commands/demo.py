@@ -14,6 +14,7 @@ import click
 
 from runner.cli.command import Command
 from runner.cli.encoding import print_text
+from runner.cli.options import FOLDER
 from runner.errors import InterruptedRunError, RunnerError
 from runner.source.storage import shipped_folder
 from runner.workflow.observer import note
@@ -43,8 +44,7 @@ _INBOX = "http://127.0.0.1:8025"
 @click.option(
     "--dir",
     "folder",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
+    type=FOLDER,
     help="The folder to run in. Default: a new temporary folder, which is kept.",
 )
 @click.option("--seed", type=int, default=1, help="Equal seeds give equal participants.")
@@ -58,18 +58,15 @@ def demo(folder: Path | None, seed: int) -> int:
         runner demo
         runner demo --dir /tmp/look-around --seed 7
     """
-    scratch = _prepare(folder)
-    is_done = False
+    scratch, code = _prepare(folder), 1
     try:
         code = _run_steps(scratch, seed)
-        is_done = not code
     finally:
-        if not is_done:
+        if code:
             note(f"What it has done is in {scratch.resolve()}")
-    if code:
-        return code
-    _show_end(scratch.resolve())
-    return 0
+    if not code:
+        _show_end(scratch.resolve())
+    return code
 
 
 def _show_end(scratch: Path) -> None:

@@ -11,23 +11,17 @@ import click
 from runner.cli.command import Command
 from runner.cli.console import print_prose
 from runner.cli.encoding import print_text
+from runner.cli.options import FOLDER
 from runner.wording import count_words
 from runner.workflow.observer import note, warn
-from runner.workflow.starting import (
-    BRANCH,
-    EXAMPLE,
-    TARGETS,
-    Started,
-    StarterPlace,
-    write_starter,
-)
+from runner.workflow.starting import BRANCH, EXAMPLE, TARGETS, Started, StarterPlace, write_starter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
 @click.command(cls=Command)
-@click.argument("folder", default=".", metavar="[DIR]", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder", default=".", metavar="[DIR]", type=FOLDER)
 @click.option(
     "--base-url",
     metavar="URL",

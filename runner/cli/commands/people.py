@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +10,7 @@ import click
 from runner.audience.phone import mask_phone
 from runner.cli.command import Command, Group
 from runner.cli.confirmation import APPROVAL, require_approval
-from runner.cli.options import LOCK_TIMEOUT, format_option, ledger_scope, region_option, target_scope
+from runner.cli.options import FILE, LOCK_TIMEOUT, format_option, ledger_scope, region_option, target_scope
 from runner.cli.output.person import show_person
 from runner.cli.output.screen import show
 from runner.view.blocks import Items, Section, Sentence, TableBlock
@@ -31,6 +30,7 @@ from runner.workflow.who import find_person
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from runner.view.blocks import Block
     from runner.workflow.records.forgetting import ForgottenPerson
@@ -63,7 +63,6 @@ def who(scope: Scope, phone: str, region: str | None, format_: str) -> int:
 
 _SCREEN = 20
 """Most people that are listed without -v."""
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _PHONES = click.argument("phones", nargs=-1, required=True, metavar="PHONE...")
 _REPLIES = click.argument("replies", nargs=-1, required=True, metavar="REPLY...")
 
@@ -181,7 +180,7 @@ def dismiss(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
 
 
 @optouts.command("import")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=FILE)
 @ledger_scope
 @format_option("human", "json")
 @click.option("--phone-column", "column", default="phone", metavar="NAME", help="The column of the phones.")

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from runner.cli.command import Command
-from runner.cli.options import common_scope, format_option, region_option
+from runner.cli.options import FILE, common_scope, format_option, region_option
 from runner.cli.output.person import sum_up
 from runner.cli.output.screen import show, show_blocks
 from runner.workflow.preview import preview_campaign
 from runner.workflow.who import find_person
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from runner.workflow.scope import Scope
 
 
 @click.command(cls=Command)
-@click.argument("campaign_file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("campaign_file", metavar="FILE", type=FILE)
 @click.option(
     "--phone",
     metavar="PHONE",

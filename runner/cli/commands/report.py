@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.command import Command, special_option
-from runner.cli.options import target_scope
+from runner.cli.options import FILE, FOLDER, target_scope
 from runner.cli.output.report import add_to_summary, choose_writers, print_reports, save_reports
 from runner.errors import UsageError
 from runner.report.columns.answer_files import ANSWER_FORMATS
@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @target_scope
 @click.option(
-    "--reconcile",
-    "is_reconciled",
-    is_flag=True,
-    help="Update the ledger first, as `runner reconcile` does.",
+    "--reconcile", "is_reconciled", is_flag=True, help="Update the ledger first, as `runner reconcile` does."
 )
 @click.option(
     "--format",
@@ -51,11 +48,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Quote what people wrote; names, phones and e-mail addresses are masked.",
 )
-@special_option(
-    "--template",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Use your own Jinja2 template.",
-)
+@special_option("--template", type=FILE, help="Use your own Jinja2 template.")
 @special_option(
     "--min-group",
     "least",
@@ -71,8 +64,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
+    type=FOLDER,
     help="Write a file for each campaign and format, and an index.html for several campaigns in HTML. "
     "Default: standard output, for one document.",
 )

@@ -197,9 +197,14 @@ def forget_person(
                 keys |= {key.target: key for key in both if key.name == name}
                 unreached += [] if target in keys else [(target, variable)]
         replaced = sum(_suppress(connection, key, phone, at) for key in keys.values())
-        campaigns = _forget_deliveries(connection, phone, keys)
+        found = []
+        theirs = select(campaigns).where(campaigns.c.target.in_(keys))
+        for row in connection.execute(theirs.order_by(campaigns.c.target, campaigns.c.name)).all():
+            removed = remove_person(connection, row.id, row.name, keys[row.target].fingerprint(phone))
+            if any(removed.values()):
+                found.append(ForgottenCampaign(row.target, row.name, **removed))
     log_keeps = not _empty_log(ledger)
-    return Forgotten(tuple(keys.values()), replaced, campaigns, tuple(unreached), log_keeps=log_keeps)
+    return Forgotten(tuple(keys.values()), replaced, tuple(found), tuple(unreached), log_keeps=log_keeps)
 
 
 def _empty_log(ledger: Ledger) -> bool:
@@ -222,16 +227,3 @@ def _suppress(connection: Connection, key: TargetKey, phone: str, at: str) -> in
     connection.execute(delete(opt_ins).where(asked))
     add_opt_outs(connection, key, [phone], "forgotten", at)
     return replaced
-
-
-def _forget_deliveries(
-    connection: Connection, phone: str, keys: Mapping[str, TargetKey]
-) -> tuple[ForgottenCampaign, ...]:
-    """Remove a person from the campaigns on some targets."""
-    found = []
-    theirs = select(campaigns).where(campaigns.c.target.in_(keys))
-    for row in connection.execute(theirs.order_by(campaigns.c.target, campaigns.c.name)).all():
-        removed = remove_person(connection, row.id, row.name, keys[row.target].fingerprint(phone))
-        if any(removed.values()):
-            found.append(ForgottenCampaign(row.target, row.name, **removed))
-    return tuple(found)

@@ -11,18 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import (
-    Connection,
-    Integer,
-    Select,
-    String,
-    and_,
-    bindparam,
-    case,
-    func,
-    literal,
-    select,
-)
+from sqlalchemy import Connection, Integer, Select, String, and_, bindparam, case, func, literal, select
 
 from runner.ledger.bulk import iterate_rows
 from runner.ledger.fingerprint import KnownPeople, OpenSession

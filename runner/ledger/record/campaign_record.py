@@ -43,14 +43,7 @@ from runner.ledger.record.unsettled import drop_unexplained, find_owner, reopen_
 from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.results.runs import enter_runs, read_runs
 from runner.ledger.results.sendings import note_behind
-from runner.ledger.tables import (
-    audiences,
-    campaigns,
-    deliveries,
-    dismissed_launches,
-    former_names,
-    launches,
-)
+from runner.ledger.tables import audiences, campaigns, deliveries, dismissed_launches, former_names, launches
 from runner.ledger.target_key import enter_key
 
 if TYPE_CHECKING:

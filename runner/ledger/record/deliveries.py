@@ -158,7 +158,11 @@ def record_outcomes(connection: Connection, outcomes: Sequence[Outcome]) -> None
     """
     if not outcomes:
         return
-    _take_back(connection, [o.launch_id for o in outcomes if o.state == "sent"])
+    if sent := [o.launch_id for o in outcomes if o.state == "sent"]:
+        freed = connection.execute(_FREED, {"b_ids": sent}).scalars().all()
+        if freed:
+            theirs = deliveries.c.launch_id.in_(freed)
+            connection.execute(update(deliveries).where(theirs).values(released=False))
     _RECORD_OUTCOMES.run(
         connection,
         [
@@ -177,26 +181,6 @@ def record_outcomes(connection: Connection, outcomes: Sequence[Outcome]) -> None
         connection.execute(_RELEASE, free)
 
 
-def _take_back(connection: Connection, launch_ids: Sequence[int]) -> None:
-    """Take the recipients of launches again that had counted as not sent."""
-    if not launch_ids:
-        return
-    freed = connection.execute(_FREED, {"b_ids": launch_ids}).scalars().all()
-    if freed:
-        theirs = deliveries.c.launch_id.in_(freed)
-        connection.execute(update(deliveries).where(theirs).values(released=False))
-
-
-def read_guids(connection: Connection, campaign_id: int) -> set[str]:
-    """Return the `project_launch_guid`s of a campaign's accepted launches."""
-    query = select(launches.c.project_launch_guid).where(
-        launches.c.campaign_id == campaign_id,
-        launches.c.project_launch_guid.is_not(None),
-        launches.c.state != UNEXPLAINED,
-    )
-    return set(connection.execute(query).scalars())
-
-
 def iterate_accepted(
     connection: Connection, campaign_id: int, forgotten: Collection[str] = ()
 ) -> Iterator[LaunchRecord]:
@@ -212,16 +196,11 @@ def iterate_accepted(
 
 
 def iterate_held(
-    connection: Connection, *conditions: ColumnElement[bool], is_released: bool = False
+    connection: Connection, *conditions: ColumnElement[bool]
 ) -> Iterator[tuple[Row[Any], tuple[str, ...]]]:
-    """Yield the launches that match conditions, by message and key, each with its recipients.
-
-    With `is_released`, these are the people who are free again, and have no later launch.
-    """
+    """Yield the launches that match conditions, by message and key, each with its recipients."""
     order = launches.c.message, launches.c.launch_key, launches.c.id
-    for row, held in iterate_launches(
-        connection, LOCKFILE_COLUMNS, *conditions, is_released=is_released, order=order
-    ):
+    for row, held in iterate_launches(connection, LOCKFILE_COLUMNS, *conditions, order=order):
         # Others are under a message's former id, too.
         yield row, tuple(person for message, person in held if message == row.message)
 

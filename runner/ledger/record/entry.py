@@ -37,7 +37,6 @@ from runner.ledger.record.deliveries import (
     LOCKFILE_COLUMNS,
     describe_entry,
     describe_sessions,
-    read_guids,
     record_outcomes,
 )
 from runner.ledger.record.unsettled import (
@@ -54,15 +53,7 @@ from runner.ledger.tables import deliveries, dismissed_launches, launches
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from sqlalchemy import Connection
-
-    from runner.ledger.model import (
-        Intent,
-        LaunchRecord,
-        RecordedDeliveries,
-        Reservation,
-        Unsettled,
-    )
+    from runner.ledger.model import Intent, LaunchRecord, RecordedDeliveries, Reservation, Unsettled
     from runner.ledger.record.unsettled import Claim
 
 
@@ -146,7 +137,7 @@ def absorb_launches(connection: Connection, campaign_id: int, records: Iterable[
     must have been entered.
     """
     told, forgotten = list(records), read_forgotten(connection, campaign_id)
-    present = read_guids(connection, campaign_id)
+    present = _read_accepted(connection, campaign_id)
     missing = {
         record.project_launch_guid: record for record in told if record.project_launch_guid not in present
     }
@@ -159,22 +150,22 @@ def absorb_launches(connection: Connection, campaign_id: int, records: Iterable[
         ]
         if rows:
             _TAKE_OVER.run(connection, rows)
-    _add_further(connection, campaign_id, told)
+    known = _read_accepted(connection, campaign_id)
+    for record in told:
+        row = known[record.project_launch_guid]
+        # The key is a digest of the people: another machine has found more, or has them under a former id.
+        if (row.message, row.launch_key) != (record.message, record.key):
+            people = list_deliveries(campaign_id, record.message, row.id, record.recipients)
+            _adopt_people(connection, campaign_id, people)
     fill_in_runs(connection, campaign_id, [one for one in told if one.project_launch_guid in present])
     return len(missing)
 
 
-def _add_further(connection: Connection, campaign_id: int, told: Iterable[LaunchRecord]) -> None:
-    """Enter people of recorded launches that another machine has found, or under a message's other id."""
-    columns = (launches.c.project_launch_guid, launches.c.id, launches.c.message, launches.c.launch_key)
-    query = select(*columns).where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
-    known = {row.project_launch_guid: row for row in connection.execute(query)}
-    for record in told:
-        row = known.get(record.project_launch_guid)
-        # The key is a digest of the people.
-        if row is not None and (row.message, row.launch_key) != (record.message, record.key):
-            people = list_deliveries(campaign_id, record.message, row.id, record.recipients)
-            _adopt_people(connection, campaign_id, people)
+def _read_accepted(connection: Connection, campaign_id: int) -> dict[str, Any]:
+    columns = launches.c.project_launch_guid, launches.c.id, launches.c.message, launches.c.launch_key
+    is_sent = launches.c.project_launch_guid.is_not(None) & (launches.c.state != UNEXPLAINED)
+    query = select(*columns).where(launches.c.campaign_id == campaign_id, is_sent)
+    return {row.project_launch_guid: row for row in connection.execute(query)}
 
 
 def enter_adopted(

@@ -32,14 +32,12 @@ REACHED = (*OPEN, "sent", UNEXPLAINED)
 _UNSETTLED = ("message", "launch_key", "tag", "definition", "definition_digest", "intent_at", "detail")
 
 
-def list_unsettled(
-    connection: Connection, campaign_id: int, *, states: Sequence[str] = OPEN, is_released: bool = False
-) -> list[Unsettled]:
+def list_unsettled(connection: Connection, campaign_id: int) -> list[Unsettled]:
     """Return the launches that may or may not have been sent, the oldest first.
 
     For use under the campaign's lock: then an intent without an outcome was left by a dead run.
     """
-    are_theirs = launches.c.campaign_id == campaign_id, launches.c.state.in_(states)
+    are_theirs = launches.c.campaign_id == campaign_id, launches.c.state.in_(OPEN)
     return [
         Unsettled(
             id=row.id,
@@ -52,7 +50,7 @@ def list_unsettled(
             detail=row.detail,
             definition_digest=row.definition_digest or "",
         )
-        for row, held in iterate_launches(connection, _UNSETTLED, *are_theirs, is_released=is_released)
+        for row, held in iterate_launches(connection, _UNSETTLED, *are_theirs)
     ]
 
 

@@ -254,5 +254,4 @@ def _count_arms(
     if deadline.cutoff_us is not None:
         # Whether an end was reached is known of all answers together only.
         groups = {arm: replace(group, completed=None) for arm, group in groups.items()}
-    assigned = {arm: group.people for arm, group in groups.items()}
-    return ArmTally(assigned, groups, later, deadline)
+    return ArmTally(groups, later, deadline)

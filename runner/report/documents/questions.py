@@ -35,12 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.report.model import CampaignReport
-    from runner.report.question_model import (
-        CommentsReport,
-        QuestionReport,
-        QuotedComment,
-        Score,
-    )
+    from runner.report.question_model import CommentsReport, QuestionReport, QuotedComment, Score
     from runner.view.blocks import Block, Cell, Tone
 
 

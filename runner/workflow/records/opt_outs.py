@@ -168,7 +168,9 @@ def let_people_in(
     """
     phones = read_phones(scope, written, region)
     workspace = Workspace.open_known(scope)
-    masked, forgotten = ", ".join(map(mask_phone, phones)), _count_forgotten(workspace, phones)
+    with reading_filled(workspace) as connection:
+        forgotten = len(find_suppressed(connection, workspace.key, phones, "forgotten"))
+    masked = ", ".join(map(mask_phone, phones))
     warning = (
         f" {count_words(forgotten, 'person', 'people')} among them asked to be forgotten, and would get "
         "again what they got before."
@@ -184,17 +186,16 @@ def let_people_in(
     return _change(workspace, "remove", dismiss, quiet=scope.quiet)
 
 
-def _count_forgotten(workspace: Workspace, phones: Sequence[str]) -> int:
-    """Return the number of people who asked to be forgotten."""
-    with reading_filled(workspace) as connection:
-        return len(find_suppressed(connection, workspace.key, phones, "forgotten"))
-
-
 def decide_replies(scope: Scope, replies: Sequence[str], state: State) -> OptOutsDocument:
     """Record a decision on replies."""
 
     def decide(connection: LedgerConnection, key: TargetKey, at: str) -> int:
-        unknown = [guid for guid in replies if not _decide(connection, key.target, guid, state, at)]
+        unknown = [
+            guid
+            for guid in replies
+            if not decide_opt_in(connection, key.target, guid, at, let_in=state == "confirmed")
+            and not decide_reply(connection, key.target, guid, state, at)
+        ]
         if unknown:
             raise RunnerError(
                 f"there is no such reply on {key.target}: {', '.join(unknown)}; nothing was changed",
@@ -204,12 +205,6 @@ def decide_replies(scope: Scope, replies: Sequence[str], state: State) -> OptOut
 
     command: OptOutCommand = "confirm" if state == "confirmed" else "dismiss"
     return _change(Workspace.open_known(scope), command, decide, quiet=scope.quiet)
-
-
-def _decide(connection: LedgerConnection, target: str, guid: str, state: State, at: str) -> bool:
-    """Record a decision on a reply; return whether the reply exists."""
-    is_proposal = decide_opt_in(connection, target, guid, at, let_in=state == "confirmed")
-    return is_proposal or decide_reply(connection, target, guid, state, at)
 
 
 def import_people(scope: Scope, file: Path, reading: PhoneReading) -> OptOutsDocument:

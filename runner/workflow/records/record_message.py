@@ -165,16 +165,11 @@ def _list_trailers(commit: str, environment: Mapping[str, str]) -> Iterator[str]
 
 def _list_approvers(approvals: Sequence[Approval], environment: Mapping[str, str]) -> Iterator[str]:
     """Yield trailers that name the approvers, from approvals and from `runner ci approve` in this job."""
-    people = list_approving(environment).union(*(one.approved_by for one in approvals))
+    given = environment.get("RUNNER_APPROVED_BY", "").split(",")
+    people = set(filter(None, map(str.strip, given))).union(*(one.approved_by for one in approvals))
     deniers = {name for approval in approvals for name in approval.denied_by}
     yield from (f"Approved-By: {_one_line(name)}" for name in sorted(people))
     yield from (f"Denied-By: {_one_line(name)}" for name in sorted(deniers))
-
-
-def list_approving(environment: Mapping[str, str]) -> set[str]:
-    """Return the approvers that `runner ci approve` has passed on in this job."""
-    names = environment.get("RUNNER_APPROVED_BY", "").split(",")
-    return set(filter(None, (name.strip() for name in names)))
 
 
 def _join_names(names: Iterable[str], many: str) -> str:

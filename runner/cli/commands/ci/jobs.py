@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,7 +16,7 @@ from runner.cli.commands.reconcile import describe_reconciled
 from runner.cli.console import print_prose
 from runner.cli.encoding import print_command
 from runner.cli.main import show_error
-from runner.cli.options import ledger_scope
+from runner.cli.options import FOLDER, ledger_scope
 from runner.cli.output.plan import write_project_plan
 from runner.cli.output.problems import job_notice, write_github
 from runner.cli.output.report import add_to_summary, choose_writers, save_reports
@@ -27,6 +26,8 @@ from runner.workflow.review.jobs import Job, choose_live
 from runner.workflow.validate import validate_campaigns
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from runner.workflow.apply import ApplyResult
     from runner.workflow.plan import ProjectPlan
     from runner.workflow.reconcile import ReconcileResult
@@ -37,9 +38,8 @@ if TYPE_CHECKING:
 _SETTLE_WINDOW = setting_option(SETTLE_WINDOW, cls=SpecialOption)
 _OUT = click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     required=True,
-    metavar="DIR",
     help="The folder for the plan (DIR/plan) and the reports (DIR/reports).",
 )
 
