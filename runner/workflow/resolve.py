@@ -20,7 +20,7 @@ from runner.wording import count_words
 from runner.workflow.delivery.apply_session import ApplySession
 from runner.workflow.delivery.gone import find_gone
 from runner.workflow.failures import Failures
-from runner.workflow.observer import note
+from runner.workflow.observer import note, warn
 from runner.workflow.workspace.workspace import Workspace, utc_now
 
 if TYPE_CHECKING:
@@ -304,6 +304,7 @@ class _Resolving:
         for (one, candidate), name in zip(chosen, messages, strict=True):
             people = one.people
             if isinstance(one.launch, Verdict) and candidate is not None:
+                self._warn_of_unlisted(one.campaign, len(people - candidate.recipients))
                 stat, people = candidate.stat, people | candidate.recipients
                 at, guid = write_moment(stat.project_launch_start, utc_now()), stat.project_launch_guid
                 with self.session.ledger.writing() as connection:
@@ -314,6 +315,16 @@ class _Resolving:
                 self.session.recover(one.campaign).adopt_unexplained(name, one.launch)
             reached.append((one.campaign, people))
         self._conclude(reached, "sent")
+
+    @staticmethod
+    def _warn_of_unlisted(campaign: Campaign, people: int) -> None:
+        """Say that people count as texted whom the service does not list."""
+        if people:
+            are, count = ("are", "count") if people > 1 else ("is", "counts")
+            warn(
+                f"{campaign.name}: {count_words(people, 'person', 'people')} of this text {are} not in the "
+                f"service's list of it, and {count} as texted: nobody sends it to them again"
+            )
 
     def _release(self, chosen: Sequence[OpenLaunch]) -> None:
         """Record that launches were not sent, or not by their campaigns."""
