@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 from tests.reference_service.service import ReferenceService
@@ -69,6 +70,7 @@ class Conversation:
     Attributes:
         again: how often a question was asked again.
         lost: renders that answers led to of which nothing is listed any more.
+        seen: `QUEUED` or `ACTIVE`, as it was when a reconcile saw it open, the latter if both; empty if none has.
     """
 
     guid: str
@@ -78,6 +80,7 @@ class Conversation:
     renders: int = 0
     again: int = 0
     lost: int = 0
+    seen: str = ""
 
 
 @dataclass(slots=True)
@@ -116,6 +119,51 @@ class Facts:
         sessions = [one for one in self.conversations.values() if one.guid in read]
         stopped = {one.phone for one in replies if one.kind == "stop" or one.decision == "confirmed"}
         return stopped | {one.phone for one in sessions if one.sub_status in ("OPTED_OUT", "BLOCKED")}
+
+    def see(self) -> None:
+        """Note what a reconcile sees of each conversation that is open."""
+        for life in self.conversations.values():
+            if life.status == "ACTIVE" or (life.status == "QUEUED" and not life.seen):
+                life.seen = life.status
+
+    def list_in_order(self) -> dict[str, list[Conversation]]:
+        """Return the conversations of each person that nothing kept from beginning, in the order of launches."""
+        starts = {one.guid: one.start for one in self.sendings}
+        found: dict[str, list[Conversation]] = {}
+        for life in sorted(self.conversations.values(), key=lambda one: starts[one.guid]):
+            if life.sub_status != "BLOCKED":
+                found.setdefault(life.phone, []).append(life)
+        return found
+
+    def tell_left(self) -> dict[tuple[str, str], bool | None]:
+        """Return whether each text has left the service, as far as those can know who saw what was seen; else None.
+
+        Nobody is told whether a conversation that an opt-out or another text ended had begun, but if it was seen
+        or answered. It had not if it waited behind another that ended so, too, and it had if there was none before
+        it, or one that had ended before.
+        """
+        answered = {(one.guid, one.phone) for one in self.replies if one.kind != "silent"}
+        found: dict[tuple[str, str], bool | None] = {}
+        for lives in self.list_in_order().values():
+            for before, life in zip([None, *lives], lives, strict=False):
+                key = life.guid, life.phone
+                found[key] = life.status != "QUEUED"
+                if life.sub_status in ("OPTED_OUT", "REPLACED") and life.seen != "ACTIVE":
+                    found[key] = _guess(before, life)
+                    if found[key] is None and key in answered:
+                        found[key] = True
+        blocked = (key for key, one in self.conversations.items() if one.sub_status == "BLOCKED")
+        return found | dict.fromkeys(blocked, False)
+
+
+def _guess(before: Conversation | None, life: Conversation) -> bool | None:
+    if before is None:
+        return None if life.seen == "QUEUED" else True
+    if before.status != "COMPLETE":
+        return None
+    if before.sub_status != life.sub_status:
+        return True
+    return False if life.seen == "QUEUED" else None
 
 
 class LivedService(ReferenceService):
@@ -200,6 +248,24 @@ class LivedService(ReferenceService):
                     session.created = launch.sent.at
                 lives = [self.facts.conversations[sending.guid, phone] for phone in sending.phones]
                 launch.renders = sum(life.renders for life in lives)
+
+    def end_together(self, share: float, spared: str) -> None:
+        """End some pairs of a person's successive conversations at once, none of which is of a spared campaign."""
+        guids = {one.guid for one in self.facts.sendings if one.campaign == spared}
+        sessions = {
+            (launch.sent.guid, session.participant.phone): session
+            for launch in self.store.launches
+            for session in launch.sessions
+        }
+        for pair in chain.from_iterable(map(pairwise, self.facts.list_in_order().values())):
+            if pair[0].status != "ACTIVE" or pair[1].status == "COMPLETE":
+                continue
+            if self._random.random() < share and guids.isdisjoint({one.guid for one in pair}):
+                ending = self._random.choice(("OPTED_OUT", "REPLACED"))
+                for life in pair:
+                    life.status, life.sub_status = "COMPLETE", ending
+                    session = sessions[life.guid, life.phone]
+                    session.status, session.sub_status = life.status, life.sub_status
 
     def expire(self, campaign: str) -> None:
         """End whatever conversation of a campaign has not ended."""
@@ -306,10 +372,10 @@ class _Life:
             life.status, life.renders = "COMPLETE", 1
             return
         fate = self.random.random()
-        if fate < 0.03:
+        if fate < 0.05:
             life.status = "QUEUED"
             return
-        if fate < 0.05:
+        if fate < 0.07:
             life.status, life.sub_status = "COMPLETE", "BLOCKED"
             return
         life.renders += bool(definition.get("introduction"))
@@ -336,7 +402,7 @@ class _Life:
     def _stay_away(self, *, has_replied: bool) -> None:
         """Answer no more: the conversation stays open, expires, or is ended by something else.
 
-        Without a reply, nobody could tell whether what was ended had begun.
+        Without a reply, nobody could tell whether what was ended had begun: `end_together` has such cases.
         """
         ending = self.random.random()
         if ending < 0.3 or (ending < 0.5 and not has_replied):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from tests.second_hand import formulas
-from tests.second_hand.tables import walk
+from tests.second_hand.tables import find_texted, walk
 
 if TYPE_CHECKING:
     from tests.second_hand.tables import Figures, Message
@@ -26,6 +26,8 @@ class People:
         texted: who got some text.
         blocked: whose every text an opt-out kept back.
         queued: whose texts all wait.
+        withdrawn: whose texts all waited until they were withdrawn.
+        uncertain: of whom nobody can know whether a text has left the service.
         answered: who answered something.
         completed: who reached the end of a survey.
         opted_out: who opted out.
@@ -40,6 +42,8 @@ class People:
     texted: set[str] = field(default_factory=set)
     blocked: set[str] = field(default_factory=set)
     queued: set[str] = field(default_factory=set)
+    withdrawn: set[str] = field(default_factory=set)
+    uncertain: set[str] = field(default_factory=set)
     answered: set[str] = field(default_factory=set)
     completed: set[str] = field(default_factory=set)
     opted_out: set[str] = field(default_factory=set)
@@ -52,10 +56,12 @@ class People:
         sent = every[every.state == "sent"]
         self.sent = set(sent.phone)
         self.unresolved = set(every[every.state == "unknown"].phone) - self.sent
-        begun = sent[(sent.status != "QUEUED") & (sent.sub_status != "BLOCKED")]
-        self.texted = set(begun.phone)
-        self.blocked = set(sent[sent.sub_status == "BLOCKED"].phone) - self.texted
-        self.queued = self.sent - self.texted - self.blocked
+        self.texted = set().union(*map(find_texted, self.messages))
+        self.uncertain = set(sent[sent.left.isna()].phone) - self.texted
+        known = self.texted | self.uncertain
+        self.blocked = set(sent[sent.sub_status == "BLOCKED"].phone) - known
+        self.queued = set(sent[sent.status == "QUEUED"].phone) - known - self.blocked
+        self.withdrawn = self.sent - known - self.blocked - self.queued
         for one in self.messages:
             self.answered |= set(one.answers.phone)
             self.completed |= walk(one)["completed"]
@@ -64,7 +70,8 @@ class People:
         surveys = every[every.place.isin(asking)]
         self.open = set(surveys[(surveys.state == "sent") & (surveys.status != "COMPLETE")].phone)
         refused = {phone for one in self.messages for phone in one.replies[one.replies.refuses].phone}
-        refused |= set(surveys[surveys.sub_status.isin(["OPTED_OUT", "BLOCKED"])].phone)
+        stopped = surveys[(surveys.sub_status == "OPTED_OUT") & (surveys.left == True)]  # noqa: E712  or not known
+        refused |= set(stopped.phone) | set(surveys[surveys.sub_status == "BLOCKED"].phone)
         for phone, own in surveys[surveys.state != "refused"].groupby("phone"):
             self.outcomes[str(phone)] = self._judge(str(phone), own, refused)
 
@@ -75,9 +82,10 @@ class People:
             return "partial"
         if phone in refused:
             return "refusal"
-        if not (own.status == "COMPLETE").all():
+        begun = own[own.left == True]  # noqa: E712  or not known
+        if not (own.status == "COMPLETE").all() or own.left.isna().any() or begun.empty:
             return "unknown_eligibility"
-        last = own.sort_values(["start", "place"]).iloc[-1]
+        last = begun.sort_values(["start", "place"]).iloc[-1]
         return "replaced" if last.sub_status == "REPLACED" else "non_contact"
 
     @property
@@ -91,7 +99,7 @@ class People:
 
 def find_opted_out(one: Message) -> set[str]:
     """Return whose reply opted out, and whom the service says to have ended the conversation so."""
-    read = one.people[one.people.is_read]
+    read = one.people[one.people.is_read & (one.people.left == True)]  # noqa: E712  or not known
     return set(one.replies[one.replies.refuses].phone) | set(read[read.sub_status == "OPTED_OUT"].phone)
 
 
@@ -122,9 +130,8 @@ def recount_people(people: People, campaign: dict[str, Any], audiences: list[Fig
     return found | {
         "queued": len(people.queued),
         "blocked": len(people.blocked),
-        # Nobody's text waits behind a survey that is ended with it: see `LivedService.live`.
-        "withdrawn": 0,
-        "uncertain": 0,
+        "withdrawn": len(people.withdrawn),
+        "uncertain": len(people.uncertain),
         "texted": texted,
         "answered": answered,
         "response_rate": _divide(answered, texted),

@@ -113,6 +113,8 @@ def gather(situation: Situation, campaign: dict[str, Any], message: dict[str, An
         columns=_name_columns(Conversation),
     )
     people = people.merge(lives, on=["guid", "phone"], how="left")
+    left = facts.tell_left()
+    people["left"] = [left.get(key, True) for key in zip(people.guid, people.phone, strict=True)]
     read = set(launches[launches.is_read].guid)
     replies = pd.DataFrame(
         [asdict(one) for one in facts.replies if one.guid in read],
@@ -161,9 +163,9 @@ def walk(one: Message) -> Figures:
 
 
 def find_texted(one: Message) -> set[str]:
-    """Return who got the text: it does not wait, and no opt-out kept it back."""
+    """Return who certainly got the text: it has left the service."""
     people = one.people[one.people.state == "sent"]
-    return set(people[(people.status != "QUEUED") & (people.sub_status != "BLOCKED")].phone)
+    return set(people[people.left == True].phone)  # noqa: E712  or not known
 
 
 def fold(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,12 +37,15 @@ def test_no_figure_differs(tmp_path: Path, seed: int, record_property: Callable[
     comparison = Comparison(SCHEMA, EXEMPT)
     world = World(tmp_path, seed)
     try:
-        _live(world, comparison)
+        unusual = _live(world, comparison)
     finally:
         world.service.close()
     record_property("figures", sum(comparison.told.values()))
-    print(f"{sum(comparison.told.values()):,} figures compared, {len(comparison.differences)} differ")  # noqa: T201  shown with -s and for failures
+    found = f"{sum(comparison.told.values()):,} figures compared, {len(comparison.differences)} differ"
+    print(found, dict(unusual))  # noqa: T201  shown with -s and for failures
     assert not comparison.differences, "\n".join(comparison.differences)
+    assert unusual["withdrawn"]
+    assert unusual["uncertain"]
     paths = comparison.list_paths()
     assert paths <= comparison.compared.keys()
     untold = {path for path in paths if not comparison.told[path]}
@@ -61,8 +65,10 @@ def test_a_figure_that_is_new_in_the_schema_has_to_be_counted() -> None:
     ]
 
 
-def _live(world: World, comparison: Comparison) -> None:
+def _live(world: World, comparison: Comparison) -> Counter[str]:
+    """Compare what is reported, and return how many people were withdrawn and uncertain at the end."""
     service = world.service
+    unusual = Counter[str]()
 
     def compare(about: str) -> None:
         situation = world.describe()
@@ -70,6 +76,7 @@ def _live(world: World, comparison: Comparison) -> None:
         link_series(expected, world.campaigns)
         for name, report in world.report().items():
             comparison.compare(report, expected[name], f"{about}: {name}")
+            unusual.update({key: report["people"][key] or 0 for key in ("withdrawn", "uncertain")})
 
     def list_guids(*runs: int) -> set[str]:
         sendings = service.facts.sendings
@@ -87,6 +94,9 @@ def _live(world: World, comparison: Comparison) -> None:
     compare("half read")
     service.live(1)
     service.live(2)
+    service.end_together(0.2, "wave")
+    world.reconcile()
+    service.end_together(0.9, "wave")
     world.reconcile()
     world.decide()
     service.change_answers(list_guids(0, 1, 2), 150)
@@ -105,6 +115,7 @@ def _live(world: World, comparison: Comparison) -> None:
     world.reconcile()
     world.write_people(world.people[30:])
     compare("read")
+    return unusual
 
 
 @cache

@@ -182,6 +182,7 @@ class World:
         self.run("reconcile", *options, codes=codes)
         self.reconciled = Within(first, datetime.now(UTC))
         self.service.switch(renders_max=10**9)
+        self.service.facts.see()
         for sending in self.service.facts.sendings:
             sending.is_read |= sending.state == "sent"
 
