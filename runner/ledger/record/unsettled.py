@@ -1,4 +1,4 @@
-"""Launches of unknown outcome, and launches found to be ours."""
+"""Launches of unknown outcome, launches found to be ours, and records that no file claims."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPEN = ("intent", "unknown")
 ADOPTED = "the service lists it"
 """The detail of launches that count as sent since a list had them: no answer said so."""
 UNEXPLAINED = "unexplained"
-"""The state of launches that the service lists and no record explains (`ledger.record.unexplained`)."""
+"""The state of launches that the service lists and no record explains (`ledger.record.entry`)."""
 REACHED = (*OPEN, "sent", UNEXPLAINED)
 """The states of launches that may have been sent."""
 _UNSETTLED = ("message", "launch_key", "tag", "definition", "definition_digest", "intent_at", "detail")
