@@ -311,10 +311,15 @@ def test_ten_thousand_campaigns_with_hostile_names_fit(run: Run, sent: Path, git
         for number in range(10_000):
             name = f"{number:05} @ada <img src=x> | `#1` ](http://x) --> \n# +14155550101 {'x' * 200}"
             row = connection.execute("INSERT INTO campaigns (target, name) VALUES ('sandbox', ?)", (name,))
-            connection.execute(
+            launch = connection.execute(
                 "INSERT INTO launches (campaign_id, message, launch_key, tag, payload_digest, recipients, state, intent_at)"
                 " VALUES (?, ?, 'k', 't', 'd', 1, 'unknown', '2026-11-20T12:00:00Z')",
                 (row.lastrowid, name),
+            )
+            connection.execute(
+                "INSERT INTO deliveries (campaign_id, message, fingerprint, launch_id, released)"
+                " VALUES (?, ?, 'f', ?, 0)",
+                (row.lastrowid, name, launch.lastrowid),
             )
         connection.commit()
     done = run("ci", "alert", cwd=sent, env=name_job(github, sent))
