@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.ledger.database import exclude_others
 from runner.ledger.model import StoredResult
@@ -37,27 +37,40 @@ _KNOWN = 20_000
 _UNCERTAIN = "a result of the service does not tell whose answer it is, or which question it answers"
 
 
-class Owners:
-    """The launches on record that results belong to, of any campaign; the case of guids doesn't matter."""
+class Owner(NamedTuple):
+    """A launch on record, and its campaign's number."""
 
-    def __init__(self, ledger: Ledger, target: str) -> None:
+    project_launch_guid: str
+    campaign_id: int
+    launch_id: int
+
+
+class Owners:
+    """The launches on record that results belong to, of any campaign; the case of guids doesn't matter.
+
+    The `given` ones are not looked up.
+    """
+
+    def __init__(self, ledger: Ledger, target: str, given: Iterable[Owner] = ()) -> None:
         self._ledger = ledger
         self._target = target
-        self._known: dict[str, Any] = {}
+        self._given = {normalize_guid(one.project_launch_guid): one for one in given}
+        self._known: dict[str, Owner | None] = {}
 
-    def find(self, guids: Iterable[str]) -> dict[str, Any]:
+    def find(self, guids: Iterable[str]) -> dict[str, Owner]:
         """Return those of some launches that are on record, by guid as given."""
         wanted = {guid: normalize_guid(guid) for guid in set(guids)}
         if len(self._known) > _KNOWN:
             self._known.clear()
-        lacking = {one: None for one in wanted.values() if one not in self._known}
+        lacking = {one: None for one in wanted.values() if one not in self._given and one not in self._known}
         if lacking:
             with self._ledger.reading() as connection:
                 asked = [guid for guid, name in wanted.items() if name in lacking]
-                found = find_owners(connection, self._target, asked)
+                found = [Owner(*row) for row in find_owners(connection, self._target, asked)]
             self._known |= lacking
             self._known |= {normalize_guid(one.project_launch_guid): one for one in found}
-        return {guid: owner for guid, name in wanted.items() if (owner := self._known[name]) is not None}
+        owners = {guid: self._given.get(name) or self._known[name] for guid, name in wanted.items()}
+        return {guid: owner for guid, owner in owners.items() if owner is not None}
 
 
 @dataclass(slots=True)

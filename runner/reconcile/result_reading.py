@@ -20,7 +20,7 @@ from runner.ledger.bulk import divide
 from runner.ledger.database import exclude_others
 from runner.ledger.people.forgotten import note_forgotten_results
 from runner.ledger.results.reconciled import Removed, list_held, remove_unlisted
-from runner.reconcile.ingest import ResultIngest
+from runner.reconcile.ingest import Owner, Owners, ResultIngest
 from runner.service.model import PAGE
 from runner.service.paging import ListWalk
 from runner.source.normalize import normalize_guid
@@ -207,7 +207,9 @@ class ResultReading:
 
     def __post_init__(self) -> None:
         """Prepare storing."""
-        self._ingest = ResultIngest(self.context)
+        context, launches = self.context, self.reader.launches.values()
+        ours = (Owner(one.project_launch_guid, context.campaign_id, one.launch_id) for one in launches)
+        self._ingest = ResultIngest(context, owners=Owners(context.ledger, context.key.target, ours))
 
     def read_all(self) -> None:
         """Read all launches that lack results, and record the outcomes."""
