@@ -46,7 +46,9 @@ def forget(machine: Machine, *arguments: str, status: int = 0) -> list[str]:
 
 def list_fingerprints(text: str) -> set[str]:
     """Return the fingerprints of people that a lockfile, or a reservation, has texted."""
-    return {one for launch in json.loads(text)["launches"] for one in launch["recipients"]}
+    document = json.loads(text)
+    launches = document["launches"] if "launches" in document else document["reserved"]
+    return {one for launch in launches for one in launch["recipients"]}
 
 
 def read_objects(git: Git, *objects: str) -> list[str]:

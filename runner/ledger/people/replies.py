@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from sqlalchemy import Connection, and_, case, exists, func, literal, or_, select, union_all, update
@@ -303,16 +303,13 @@ def write_account_mark(connection: Connection, target: str, mark: AccountMark) -
     write_info(connection, f"account_read_{target}", text)
 
 
-def find_owners(connection: Connection, target: str, guids: Collection[str]) -> list[Any]:
-    """Return those of some launches that were sent on a target by record; case doesn't matter.
-
-    Rows have `project_launch_guid`, `campaign_id` and `launch_id`.
-    """
-    columns = launches.c.project_launch_guid, launches.c.campaign_id, launches.c.id.label("launch_id")
+def find_owners(connection: Connection, target: str, guids: Collection[str]) -> list[tuple[str, int, int]]:
+    """Return guid, campaign's and launch's number of those launches that were sent; case doesn't matter."""
+    columns = launches.c.project_launch_guid, launches.c.campaign_id, launches.c.id, launches.c.state
     # With a condition on the state SQLite goes through all launches of that state.
-    query = of_target(select(*columns, launches.c.state), target)
+    query = of_target(select(*columns), target)
     return [
-        row
+        (row.project_launch_guid, row.campaign_id, row.id)
         for group in divide(list_forms(guids), _GROUP)
         for row in connection.execute(query.where(launches.c.project_launch_guid.in_(group)))
         if row.state == "sent"
