@@ -150,8 +150,6 @@ results = _table(
     Index("results_by_revision", "revision"),
 )
 
-# What the service says of each launch while its campaign is reconciled: `runner.ledger.results.readings`.
-
 # The last run that held a campaign. `term` grows with every holder, so an old term is a lost lock.
 locks = _table(
     "locks",
