@@ -1,4 +1,4 @@
-"""What an audience was like when it was sent to, to tell later whether it still says the same of people."""
+"""Traces of audiences, which show later whether they still say the same of people."""
 
 from __future__ import annotations
 

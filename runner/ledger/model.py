@@ -176,7 +176,7 @@ class StoredSession(NamedTuple):
 
     @property
     def progress(self) -> SessionProgress:
-        """What its state tells of whether it has begun."""
+        """The progress that its state tells of."""
         if self.status in ("", ENDED):
             return SessionProgress.UNSEEN
         return SessionProgress.QUEUED if self.status == QUEUED else SessionProgress.BEGUN

@@ -14,7 +14,7 @@ import pytest
 
 from runner.campaign.model import Message
 from runner.delivery.pace import Breaker, Pace
-from runner.delivery.run import RetryPolicy
+from runner.delivery.retry import RetryPolicy
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.record.deliveries import enter_campaign

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.delivery.pace import Pace
-from runner.delivery.run import Retrier, RetryPolicy, WithheldError
+from runner.delivery.retry import Retrier, RetryPolicy, WithheldError
 from runner.errors import LedgerError
 from runner.service.model import SendReply
 

@@ -1,4 +1,4 @@
-"""What the program knows by itself: problems (`explain`), laws, schemas, completion."""
+"""Commands that need no campaign: `explain`, `law`, `schema`, `completion`."""
 
 from __future__ import annotations
 

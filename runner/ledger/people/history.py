@@ -1,4 +1,4 @@
-"""What people got and answered.
+"""Texts that people got, and their answers.
 
 For the frequency cap and open surveys (`policy.open_session`) all campaigns on the target count. A text to a
 person with an open survey waits at the service until that survey ends, and then leaves at any hour. Surveys
