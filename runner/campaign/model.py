@@ -227,6 +227,11 @@ class TemplateText:
         """The quotes for texts within it, as in `default('there')`."""
         return '"' if self.quote == "'" else "'"
 
+    @property
+    def is_plain(self) -> bool:
+        """True if it is sent as it is written: all tags start with a brace."""
+        return "{" not in self.source
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
