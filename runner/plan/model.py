@@ -248,6 +248,7 @@ class PlannedLaunch:
         payload: the rendered message.
         phones: E.164, in the order of the audience.
         until: the end of the time to send it, in UTC; None if there is none.
+        occasion: of the deliveries; empty if the message goes once.
     """
 
     message: Message
@@ -255,6 +256,7 @@ class PlannedLaunch:
     phones: tuple[str, ...]
     arm: str | None = None
     until: datetime | None = None
+    occasion: str = ""
 
 
 class Offer(NamedTuple):
@@ -263,6 +265,7 @@ class Offer(NamedTuple):
     message: Message
     payload: Payload
     arm: str | None
+    occasion: str = ""
 
 
 @dataclass(frozen=True, slots=True)

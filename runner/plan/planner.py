@@ -405,7 +405,7 @@ class Planner:
                 payload = assignment.payload
                 if payload is None or assignment.message not in wanted:
                     continue
-                index, group = assignment.message, group_of(payload, assignment.arm, assignment.until)
+                index, group = assignment.message, group_of(assignment, payload)
                 left = remaining[index].pop(group, 0) - 1
                 if problems.error_count or left < 0:
                     raise self._changed_under_way()
@@ -430,7 +430,8 @@ class Planner:
 
     def _launch(self, assignment: Decision, payload: Payload, phones: list[str]) -> PlannedLaunch:
         renderer = self._going.compiled[assignment.message].renderers[assignment.arm]
-        return PlannedLaunch(renderer.message, payload, tuple(phones), assignment.arm, assignment.until)
+        arm, until, occasion = assignment.arm, assignment.until, assignment.occasion
+        return PlannedLaunch(renderer.message, payload, tuple(phones), arm, until, occasion)
 
     def _compile(self, problems: Problems) -> AudiencePass:
         going = AudiencePass.compile(self._campaign, self._options, self.context, problems)
@@ -458,7 +459,7 @@ def iterate_offers(
         read_excluded(campaign, Problems()), known, None if known.is_empty() else key
     )
     for recipient in iterate_audience(campaign, going.names, Problems(), AudienceTally()):
-        yield recipient.phone, [Offer(*offer) for offer in decider.offer(recipient)]
+        yield recipient.phone, list(decider.offer(recipient))
 
 
 def find_payloads(

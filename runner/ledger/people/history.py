@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Integer, Select, String, and_, bindparam, case, func, literal, select
 
 from runner.ledger.bulk import iterate_rows
-from runner.ledger.fingerprint import KnownPeople, OpenSession
+from runner.ledger.fingerprint import KnownPeople, OpenSession, on_occasion
 from runner.ledger.model import ENDED
 from runner.ledger.record.unsettled import OPEN, REACHED, UNEXPLAINED
 from runner.ledger.results.differences import DIFFERS, KNOWN_AT, read_differences
@@ -193,7 +193,7 @@ class EarlierLaunch:
 
 @dataclass(frozen=True, slots=True)
 class EarlierMessage:
-    """The launches of a message by recipient's fingerprint, and the people who have answered.
+    """The launches of a message by the delivery's key (`on_occasion`), and the deliveries that were answered.
 
     `differences` are those in the service's data, if any.
     """
@@ -213,23 +213,23 @@ def read_earlier(
     found = {message: EarlierMessage(differences=differences.get(message)) for message in wanted}
     names = [name for name, current in message_ids.items() if current in wanted]
     reached: dict[int, EarlierLaunch] = {}
-    columns = deliveries.c.message, deliveries.c.fingerprint, launches.c.id, launches.c.outcome_at
-    sent = select_held(*columns, KNOWN_AT, DIFFERS)
+    delivery = deliveries.c.message, deliveries.c.fingerprint, deliveries.c.occasion
+    sent = select_held(*delivery, launches.c.id, launches.c.outcome_at, KNOWN_AT, DIFFERS)
     sent = sent.outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id).where(
         deliveries.c.campaign_id == campaign_id,
         deliveries.c.message.in_(names),
         launches.c.state == "sent",
         launches.c.outcome_at.is_not(None),
     )
-    for message, fingerprint, launch_id, sent_at, read_at, differs in connection.execute(sent):
+    for message, fingerprint, occasion, launch_id, sent_at, read_at, differs in connection.execute(sent):
         if launch_id not in reached:
             known_at = None if read_at is None else datetime.fromisoformat(read_at)
             reached[launch_id] = EarlierLaunch(datetime.fromisoformat(sent_at), known_at, bool(differs))
-        found[message_ids[message]].launches[fingerprint] = reached[launch_id]
-    answers = select(launches.c.message, results.c.participant).distinct()
+        found[message_ids[message]].launches[on_occasion(fingerprint, occasion)] = reached[launch_id]
+    answers = select(launches.c.message, results.c.participant, launches.c.occasion).distinct()
     answers = answers.join(launches, launches.c.id == results.c.launch_id).where(
         launches.c.campaign_id == campaign_id, launches.c.message.in_(names), results.c.non_answer == ""
     )
-    for message, participant in connection.execute(answers):
-        found[message_ids[message]].answered.add(participant)
+    for message, participant, occasion in connection.execute(answers):
+        found[message_ids[message]].answered.add(on_occasion(participant, occasion))
     return found

@@ -71,13 +71,13 @@ class _Orphan:
     def compare(self, connection: LedgerConnection, people: _Planned) -> None:
         """Compare what some people would get with what they got."""
         found = [
-            (one.message, person, one.payload_digest, "")
+            (one.message, person, one.occasion, one.payload_digest, "")
             for one in self.reserved
             for person in people.keys() & set(one.recipients)
         ]
         if self.campaign_id is not None:
             found += read_digests(connection, self.campaign_id, people)
-        for message, person, digest, _ in found:
+        for message, person, _, digest, _ in found:
             for planned in people[person]:
                 if digest in self._digest(planned.payload.definition):
                     self.same_texts.add(person)
