@@ -66,6 +66,11 @@ class _Ask(NamedTuple):
         return read_at or sent_at
 
 
+def _find_latest(asked: Sequence[_Ask]) -> _Ask | None:
+    answered = [one for one in reversed(asked) if one.answer is not None]
+    return max(answered, key=lambda one: one.answered_at, default=None)
+
+
 class AnswerRule:
     """The rule of one follow-up whose recipients have answered a question with certain values.
 
@@ -101,8 +106,7 @@ class AnswerRule:
     def decide(self, known_as: Sequence[str], sent: EarlierLaunch) -> datetime | Decision:
         """Return the earliest time to send to somebody who has the earlier message, or why not to send."""
         asked = self._list_asked(known_as)
-        answered = [one for one in asked if one.answer is not None]
-        latest = max(reversed(answered), key=lambda one: one.answered_at, default=None)
+        latest = _find_latest(asked)
         if latest is None or latest.answer is None:
             return self._await_answer(known_as, asked)
         if not self._test.holds(latest.answer.value):
@@ -122,7 +126,11 @@ class AnswerRule:
 
     def may_change(self, found: Sequence[Decision], known_as: Sequence[str]) -> bool:
         """Return whether another answer may come from somebody who does not qualify, by all decisions."""
-        if any(one.answer is None for one in self._list_asked(known_as)):
+        asked = self._list_asked(known_as)
+        latest = _find_latest(asked)
+        # The service asks one survey after the other: who has answered a later one has left the earlier ones.
+        since = None if latest is None else latest.launch.sent_at
+        if any(one.answer is None and (since is None or one.launch.sent_at > since) for one in asked):
             return True
         decisions = [None if place is None else found[place] for place in self._places.values()]
         return any(
