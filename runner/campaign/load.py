@@ -38,6 +38,7 @@ from runner.campaign.model import (
     TemplateText,
     Variants,
     ask_openly,
+    name_wave,
 )
 from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
@@ -328,6 +329,7 @@ class _Reader:
         self._document = document
         self._root = root
         self._position = document.position_of
+        self._wave: str = document.data.get("wave", "")
         self._completes = document.data.get("policy", {}).get("open_session") == "complete"
 
     def read(self) -> Campaign:
@@ -355,6 +357,7 @@ class _Reader:
             score=score.get("question"),
             score_target=Fraction(str(score["target"])) if "target" in score else None,
             **{key: data.get(key) for key in ("title", "description", "owner", "series")},
+            wave=self._wave,
             shows_comments=data.get("report", {}).get("comments", False),
         )
 
@@ -399,11 +402,14 @@ class _Reader:
 
     def _arm(self, item: dict[str, Any]) -> Arm:
         read = self._read_keys(item)
+        if "tag" in read:
+            read["tag"] = name_wave(read["tag"], self._wave)
         return Arm(read.pop("id"), read.pop("weight", 1.0), self._position(item, "id"), read)
 
     def _message(self, item: dict[str, Any], tag: str) -> Message:
         read = {"tag": tag, "complete_existing_sessions": self._completes}
         read |= self._read_keys(item, "renamed_from", "after", "to")
+        read["tag"] = name_wave(read["tag"], self._wave)
         if read.get("replies") == "recorded" and "text" in read:
             read["questions"] = ask_openly(cast("TemplateText", read.pop("text")))
         if "after" in item:

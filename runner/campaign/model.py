@@ -246,6 +246,11 @@ class TemplateText:
         """The quotes for texts within it, as in `default('there')`."""
         return '"' if self.quote == "'" else "'"
 
+    @property
+    def is_plain(self) -> bool:
+        """True if it is sent as it is written: all tags start with a brace."""
+        return "{" not in self.source
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -267,6 +272,11 @@ class Question:
 def ask_openly(text: TemplateText) -> tuple[Question, ...]:
     """Return a plain text as the one open question that records replies to it."""
     return (Question(REPLY_TAG, text, scale="text"),)
+
+
+def name_wave(tag: str, wave: str) -> str:
+    """Return a project tag with the wave at its end, so that the service itself keeps waves apart."""
+    return tag if not wave or tag == wave or tag.endswith(f"-{wave}") else f"{tag}-{wave}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,6 +405,7 @@ class Campaign:
         description: what it is for, as written, for readers of reports.
         owner: whom readers of reports ask.
         series: what it is a wave of: reports compare it with the others of the same series.
+        wave: the occasion on which everyone is texted again; empty if there is none.
         shows_comments: whether reports quote answers in people's own words.
         stamp: of the file when it was read (`stamp_file`).
         digest: of all that the file says, without comments, layout and what only reports read.
@@ -423,6 +434,7 @@ class Campaign:
     description: str | None = None
     owner: str | None = None
     series: str | None = None
+    wave: str = ""
     shows_comments: bool = False
     stamp: object = field(default=None, compare=False, repr=False)
     digest: str = field(default="", compare=False, repr=False)

@@ -56,13 +56,13 @@ def _load_words() -> _WordTable:
         # Levels first: "weak" may be a word of its own, and the same word with a degree.
         for level, words in language["levels"].items():
             worth.update(dict.fromkeys(_split(words), float(level)))
+        degrees = [(normalize(degree), times) for degree, times in language["degrees"].items()]
+        degrees += [(normalize(negation), -times) for negation, times in language["not"].items()]
         for sign, words in ((1, language["good"]), (-1, language["bad"])):
             for word in _split(words):
                 worth.setdefault(word, sign)
-                for degree, times in language["degrees"].items():
-                    worth.setdefault(f"{normalize(degree)} {word}", sign * times)
-                for negation, times in language["not"].items():
-                    worth.setdefault(f"{normalize(negation)} {word}", -sign * times)
+                for degree, times in degrees:
+                    worth.setdefault(f"{degree} {word}", sign * times)
     return _WordTable(worth, frozenset(no_point))
 
 

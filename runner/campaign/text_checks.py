@@ -70,7 +70,7 @@ class _Checker:
             yield from self._check_choices(question)
             yield from self._check_responses(question)
         for text in message.iterate_texts():
-            if text not in self._checked and "{" in text.source:
+            if text not in self._checked and not text.is_plain:
                 yield from self._check_conditions(text)
             if text not in self._checked:
                 yield from self._check_foreign(text)
@@ -158,7 +158,7 @@ class _Checker:
                     yield problem if found.is_sure else replace(problem, severity="warning")
 
     def _refuse_personal(self, text: TemplateText, what: str, lost: str) -> Iterator[Diagnostic]:
-        if "{" not in text.source or text in self._seen:
+        if text.is_plain or text in self._seen:
             return
         names = self.compiler.find_references(text).names
         personal = sorted(name for name in names if normalize_name(name) in self._given)

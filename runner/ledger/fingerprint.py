@@ -63,9 +63,17 @@ class TargetKey:
         return hashlib.blake2b(said, key=self._key, digest_size=16, person=b"runner seal").hexdigest()
 
 
-def launch_key(campaign: str, message: str, payload_digest: str, fingerprints: Iterable[str]) -> str:
+def on_occasion(fingerprint: str, occasion: str) -> str:
+    """Return the key of a person's delivery on an occasion: the fingerprint alone if there is none."""
+    return f"{fingerprint}@{occasion}" if occasion else fingerprint
+
+
+def launch_key(
+    campaign: str, message: str, payload_digest: str, fingerprints: Iterable[str], occasion: str = ""
+) -> str:
     """Return the key of a launch: the same payload to the same recipients has the same key anywhere."""
-    text = "\0".join((campaign, message, payload_digest, *sorted(fingerprints)))
+    named = on_occasion(message, occasion)
+    text = "\0".join((campaign, named, payload_digest, *sorted(fingerprints)))
     return hashlib.blake2b(text.encode(), digest_size=_BITS // 8).hexdigest()
 
 

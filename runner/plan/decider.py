@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from runner.audience.renumbering import list_forms
 from runner.campaign.variants import Draw
+from runner.ledger.fingerprint import on_occasion
 from runner.plan.answer_rule import describe_unread, find_follows, find_rules
 from runner.plan.decisions import NEVER, Decision, Outlook, QueueRule, may_meet
+from runner.plan.model import Offer
 from runner.text.template import MissingVariablesError, TemplateProblemError
 from runner.timing.decision import Defer, SendNow, Timekeeper
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from runner.ledger.model import RecordedDeliveries
     from runner.plan.plan_context import PlanContext
     from runner.reasons import Disposition
-    from runner.text.payload import CompiledMessage, MessageRenderer, Payload, RowReporter
+    from runner.text.payload import CompiledMessage, MessageRenderer, RowReporter
 
 _WAITING = "the `wait` of the follow-up is not over"
 UNEXPLAINED = "held: a launch that no record explains has reached them; `runner resolve` shows it"
@@ -61,6 +63,7 @@ class Decider:
         ignore_time: bool,
     ) -> None:
         self._campaign = campaign
+        self._occasion = campaign.wave
         self._compiled = compiled
         self._excluded = excluded
         self._known = known
@@ -87,6 +90,7 @@ class Decider:
         context = self._context
         return (
             self._key is None
+            and not self._occasion
             and self._draw is None
             and self._cap is None
             and self._queue is None
@@ -151,6 +155,8 @@ class Decider:
         for index, rule in self._rules.items():
             if found[index].disposition == "not_qualified" and not rule.may_change(found, known_as):
                 found[index] = found[index]._replace(coming=None)
+        if self._occasion:
+            found = [one._replace(occasion=self._occasion) for one in found]
         if self._queue is not None:
             found = self._queue.keep_apart(found, phone, lambda one: self._find_message(one.message, phone))
         return found if self._cap is None else self._keep_cap(found, phone, self._cap)
@@ -176,8 +182,8 @@ class Decider:
             # Held people may never get the message, so problems of their rows are not reported yet.
             return found
 
-    def offer(self, recipient: Recipient) -> Iterator[tuple[Message, Payload, str | None]]:
-        """Yield each message that a recipient is not known to have, with payload and arm, at any time.
+    def offer(self, recipient: Recipient) -> Iterator[Offer]:
+        """Yield each message that a recipient is not known to have, at any time.
 
         Opt-outs and other bars make no difference.
         """
@@ -188,16 +194,17 @@ class Decider:
             if found is None or UNEXPLAINED in found.reasons:
                 arm, renderer = self._choose_renderer(compiled_message, recipient.phone)
                 try:
-                    yield renderer.message, renderer.render(recipient.vars), arm
+                    yield Offer(renderer.message, renderer.render(recipient.vars), arm, self._occasion)
                 except (MissingVariablesError, TemplateProblemError):
                     continue
 
     def _list_fingerprints(self, recipient: Recipient) -> tuple[str, ...]:
-        """Return the fingerprints under which a recipient may be on record: the phone's, and other forms'."""
+        """Return the keys of a recipient's deliveries: by their phone, and by its other forms."""
         key = self._key
         if key is None:
             return ()
-        return tuple([key.fingerprint(phone) for phone in list_forms(recipient.phone)])
+        forms = list_forms(recipient.phone)
+        return tuple([on_occasion(key.fingerprint(phone), self._occasion) for phone in forms])
 
     def _find_record(
         self, index: int, compiled_message: CompiledMessage, known_as: Sequence[str]

@@ -63,6 +63,7 @@ class Decision(NamedTuple):
         is_sure: whether it is sure to come later (see the module's docstring).
         may_queue: whether it may queue at the service behind an open survey.
         earliest: the moment before which a waiting follow-up does not go; None if unknown.
+        occasion: of the delivery; empty if the message goes once.
     """
 
     message: int
@@ -80,6 +81,7 @@ class Decision(NamedTuple):
     may_queue: bool = False
     is_left: bool = False
     earliest: datetime | None = None
+    occasion: str = ""
 
     @property
     def comes_later(self) -> bool:
@@ -109,6 +111,7 @@ class Decision(NamedTuple):
             largest=largest,
             coming=payload,
             is_left=disposition == "over_limit",
+            occasion=self.occasion,
         )
 
 

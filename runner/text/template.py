@@ -44,6 +44,8 @@ _BY_TYPE: tuple[tuple[type[Exception], str], ...] = (
 )
 _OTHERWISE = "something is used in a way that it is not for"
 _TAG = re.compile(r"\{[{%#]")
+_BREAK = re.compile(r"\r\n?")
+"""Ends of lines that Jinja2 writes as `\\n`."""
 _INCLUDE = re.compile(r"\{%[-+]?\s*include\b")
 _FAILURES = (*UNSUITABLE, RecursionError)
 """Exceptions of a text's own faults while it renders; any other is a bug of this program."""
@@ -236,6 +238,9 @@ class TextCompiler:
 
     def outline(self, text: TemplateText, variables: Variables) -> str:
         """Return a valid text with unknown variables in brackets; `variables` are the same for everyone."""
+        if text.is_plain:
+            # Most responses are, and to compile them took most of the time that loading a campaign takes.
+            return _BREAK.sub("\n", text.source).strip()
         try:
             compiled = self.compile(text)
             return compiled.render({**{name: f"[{name}]" for name in compiled.names}, **variables})
@@ -284,6 +289,8 @@ class TextCompiler:
 
     def find_references(self, text: TemplateText) -> References:
         """Return the variables that a text refers to; none if it is invalid."""
+        if text.is_plain:
+            return References(frozenset(), frozenset())
         names, optional = set[str](), set[str]()
         for tree in self.iterate_trees(text):
             names |= find_variables(tree)

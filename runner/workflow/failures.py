@@ -5,14 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from runner.audience.audience import find_export_problems
-from runner.audience.rows import find_missing_columns
-from runner.campaign.text_checks import find_unknown_variables
 from runner.document import FailedCampaign
 from runner.errors import PausedError, RunnerError
-from runner.ledger.model import RecordedDeliveries
-from runner.plan.model import PlanOptions
-from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
 from runner.wording import write_table
 from runner.workflow.campaigns import (
@@ -29,7 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.campaign.model import Campaign
-    from runner.plan.model import CampaignPlan
     from runner.source.diagnostic import Diagnostic
     from runner.workflow.campaigns import Loaded
     from runner.workflow.scope import Scope
@@ -117,6 +110,9 @@ class Failures:
         return tuple(campaign for campaign in loaded.campaigns if campaign.file not in self._found)
 
     def _leave_out_faulty(self, loaded: Loaded, found: Problems, *, quiet: bool) -> None:
+        # Imported here: the planner is slow to import, and most commands plan nothing.
+        from runner.workflow.audience_problems import find_audience_problems
+
         is_apart = self._keeps_apart(InvalidCampaignError(found))
         for campaign in loaded.campaigns:
             # All problems are shown at once, so that a campaign can be repaired in one go.
@@ -223,22 +219,6 @@ class Failures:
             for failure in self._found.values()
         ]
         return write_table(("left out", "why", "what to do"), rows) if rows else ""
-
-
-def find_audience_problems(campaign: Campaign, problems: Problems) -> CampaignPlan | None:
-    """Render every text for every recipient as if nobody had been texted; return the plan.
-
-    Returns None if there are errors; they go to `problems`.
-    """
-    known = problems.error_count
-    plan = Planner(campaign, "", RecordedDeliveries({}, {}), None, PlanOptions()).make_plan(problems)
-    if problems.error_count == known:
-        problems.extend(find_export_problems(campaign))
-    elif any(find_missing_columns(source) for source in campaign.recipients):
-        # Texts were not rendered for the rows of such a file.
-        said = {problem.message for problem in problems}
-        problems.extend(one for one in find_unknown_variables(campaign) if one.message not in said)
-    return plan
 
 
 def write_problem_table(problems: Iterable[Diagnostic]) -> str:

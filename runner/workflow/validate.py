@@ -17,8 +17,8 @@ from runner.service.target import TargetsProblemError, read_targets
 from runner.source.diagnostic import Diagnostic, Problems, Severity
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
+from runner.workflow.audience_problems import find_audience_problems
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
-from runner.workflow.failures import find_audience_problems
 from runner.workflow.observer import note
 
 if TYPE_CHECKING:

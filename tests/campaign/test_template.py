@@ -375,6 +375,15 @@ def test_outlines_show_what_is_each_recipients_own(
     assert compiler.outline(text("{{ 1 / 0 }}"), {}) == "{{ 1 / 0 }}"
 
 
+@given(source=st.text(st.sampled_from(" x%é\r\n\t\u2028\\'}#"), max_size=8))
+def test_outlines_of_plain_texts_are_what_is_sent(
+    compiler: TextCompiler, text: Callable[[str], TemplateText], source: str
+) -> None:
+    """A text without tags is outlined without compiling it, and reads as its rendering does."""
+    assert compiler.outline(text(source), {}) == compiler.compile(text(source)).render({})
+    assert compiler.find_references(text(source)).names == frozenset()
+
+
 CELLS_COMPARE_AS_WHAT_THEY_SAY: list[tuple[str, dict[str, str], bool]] = [
     ("points > 100", {"points": "1000"}, True),
     ("points > 100", {"points": "99"}, False),

@@ -13,7 +13,7 @@ from runner.ledger.people.history import read_open_sessions, read_recent
 from runner.ledger.people.opt_outs import read_suppressions
 from runner.ledger.people.replies import find_unread_replies
 from runner.ledger.people.suppressions import find_pause
-from runner.ledger.record.campaign_record import read_earlier_messages
+from runner.ledger.record.campaign_record import read_earlier_messages, read_waves
 from runner.plan.plan_context import PlanContext
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
@@ -75,6 +75,7 @@ class PlanContextReader:
                 unread=self.find_unread(),
                 suppressions=self._suppressions or None,
                 sessions=self._sessions or None,
+                waves=read_waves(connection, identity, campaign.message_ids.values()),
                 earlier=_read_earlier(connection, identity, campaign),
                 recent=None if since is None else read_recent(connection, key, since),
             )
