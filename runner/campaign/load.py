@@ -21,6 +21,7 @@ from runner.campaign.checks import check_campaign
 from runner.campaign.model import (
     After,
     Analysis,
+    AnswerCondition,
     Arm,
     Campaign,
     Consent,
@@ -318,6 +319,8 @@ def _take_out_references(data: dict[str, Any], lost: list[Any]) -> None:
         if "after" in message and is_gone(message["after"]["message"]):
             del message["after"]
             message.pop("to", None)
+        if lost and isinstance(message.get("to"), dict):  # the question may have been asked there
+            del message["to"]
     if "of" in data.get("variants", {}) and is_gone(data["variants"]["of"]):
         del data["variants"]
 
@@ -420,14 +423,28 @@ class _Reader:
 
     def _message(self, item: dict[str, Any], tag: str) -> Message:
         read = {"tag": tag, "complete_existing_sessions": self._completes}
-        read |= self._read_keys(item, "renamed_from", "after")
+        read |= self._read_keys(item, "renamed_from", "after", "to")
         read["tag"] = name_wave(read["tag"], self._wave)
         if read.get("replies") == "recorded" and "text" in read:
             read["questions"] = ask_openly(cast("TemplateText", read.pop("text")))
         if "after" in item:
             after = item["after"]
             read["after"] = After(**self._read_keys(after), position=self._position(after, "message"))
+        if "to" in item:
+            to = item["to"]
+            read["to"] = self._answer_condition(to) if isinstance(to, dict) else to
         return Message(**read, **_read_renaming(item), position=self._position(item, "id"))
+
+    def _answer_condition(self, item: dict[str, Any]) -> AnswerCondition:
+        values: Any = item["values"]
+        is_list = isinstance(values, list)
+        places = [self._position(values, i) for i in range(len(values))] if is_list else []
+        return AnswerCondition(
+            item["question"],
+            tuple(map(str, values if is_list else [values])),
+            self._position(item, "question"),
+            tuple(places or [self._position(item, "values")]),
+        )
 
     def _question(self, item: dict[str, Any]) -> Question:
         responses: list[str | dict[str, Any]] = item.get("responses", [])

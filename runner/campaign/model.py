@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from fractions import Fraction
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from runner.source.normalize import fold_answer
@@ -205,6 +206,24 @@ Replies = Literal["ignored", "recorded"]
 Addressees = Literal["everyone", "answered", "unanswered"]
 """The part of an earlier message's recipients that a follow-up is for: `to`."""
 
+
+@dataclass(frozen=True, slots=True)
+class AnswerCondition:
+    """The condition of a follow-up that goes by an answer: `to: {question: nps, values: 0-6}`.
+
+    Attributes:
+        question: the tag of a question of earlier messages.
+        values: as the campaign writes them: numbers, ranges, `none`, or the texts of responses.
+        position: of `question`.
+        places: of the values.
+    """
+
+    question: str
+    values: tuple[str, ...]
+    position: Position
+    places: tuple[Position, ...]
+
+
 REPLY_TAG = "reply"
 """Tag of the question that stands for a plain text whose replies are recorded."""
 
@@ -326,7 +345,8 @@ _TEXT_FIELDS = ("text", "introduction", "conclusion")
 class Message:
     """One message of a campaign: a plain `text`, or a survey of `questions`.
 
-    It goes to a part `to` of the recipients of `after`, if given. With `replies`, its text is one open
+    It goes to a part `to` of the recipients of `after`, if given; the `wait` then counts from that message,
+    or from the answer that is its condition. With `replies`, its text is one open
     question (`ask_openly`). It `is_new` if it says that it has no former id (`renamed_from: none`).
     """
 
@@ -342,7 +362,7 @@ class Message:
     renamed_from: tuple[str, ...] = ()
     is_new: bool = False
     after: After | None = None
-    to: Addressees = "everyone"
+    to: Addressees | AnswerCondition = "everyone"
     replies: Replies = "ignored"
 
     def in_language(self, language: str) -> Message:
@@ -496,8 +516,26 @@ class Campaign:
         return bool(has_rule or self.list_earlier() or not self.schedule.is_always_open())
 
     def list_earlier(self) -> set[str]:
-        """Return the ids of the messages that others come after."""
-        return {message.after.message for message in self.messages if message.after is not None}
+        """Return the ids of the messages whose recipients or answers others go by."""
+        after = {message.after.message for message in self.messages if message.after is not None}
+        return after.union(*([one.id for one in self.list_asking(each)] for each in self.messages))
+
+    def list_asking(self, message: Message) -> tuple[Message, ...]:
+        """Return the messages above one that ask, in any arm, the question whose answer it goes by."""
+        condition = message.to
+        if not isinstance(condition, AnswerCondition):
+            return ()
+        above = takewhile(lambda one: one.id != message.id, self.messages)
+        return tuple(
+            one
+            for one in above
+            if any(question.tag == condition.question for _, question in self.list_ways(one))
+        )
+
+    def list_ways(self, message: Message) -> list[tuple[str | None, Question]]:
+        """Return the questions of a message in each arm, and without arms as it stands."""
+        ways = [(None, message), *self.list_arms(message.id).items()]
+        return [(arm, question) for arm, varied in ways for question in varied.questions]
 
     def list_surveys(self) -> frozenset[str]:
         """Return the ids of the messages that have questions, in any arm."""

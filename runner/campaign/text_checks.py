@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from runner.audience.rows import read_header
 from runner.audience.table import normalize_name
+from runner.campaign.conditions import find_condition_problems
 from runner.campaign.model import SCORED, FileRecipients
 from runner.campaign.scales import find_scale_problem
 from runner.source.normalize import suggest
@@ -41,6 +42,7 @@ def find_reference_problems(campaign: Campaign, *, knows_audience: bool = True) 
     checker = _Checker(campaign, knows_audience=knows_audience)
     for message in _iterate_sent(campaign):
         yield from checker.check(message)
+    yield from find_condition_problems(campaign, checker.compiler)
 
 
 def find_unknown_variables(campaign: Campaign) -> Iterator[Diagnostic]:
@@ -81,7 +83,7 @@ class _Checker:
         if self._has_unread_file:
             return
         for text in message.iterate_texts():
-            needed = self._compiler.find_references(text)
+            needed = self.compiler.find_references(text)
             for name in sorted(needed.names - needed.optional - self._warned):
                 if name not in self._campaign.vars and normalize_name(name) not in self._given:
                     self._warned.add(name)
@@ -102,10 +104,10 @@ class _Checker:
         """Yield responses without a sure value on the scale, and numbers that stand at another's line."""
         if not question.responses or question.responses[0] in self._checked:
             return
-        names = (self._compiler.find_references(text).names for text in question.responses)
+        names = (self.compiler.find_references(text).names for text in question.responses)
         if not frozenset().union(*names) <= self._campaign.vars.keys():
             return
-        texts = [self._compiler.outline(text, self._campaign.vars) for text in question.responses]
+        texts = [self.compiler.outline(text, self._campaign.vars) for text in question.responses]
         if question.scale in SCORED:
             written = [text.source for text in question.responses]
             problem = find_scale_problem(question.scale, texts, question.values, written)
@@ -132,7 +134,7 @@ class _Checker:
 
     def _check_conditions(self, text: TemplateText) -> Iterator[Diagnostic]:
         """Yield conditions that cells, which are texts, do not fit."""
-        for tree in self._compiler.iterate_trees(text):
+        for tree in self.compiler.iterate_trees(text):
             for name in [tested.name for tested in find_bare_conditions(tree)]:
                 if normalize_name(name) in self._columns:
                     words = f"`{name}` is a column, and its cells are texts: FALSE, 0 and no are true"
@@ -147,7 +149,7 @@ class _Checker:
         """Yield the placeholders of other tools, which would be sent as they stand."""
         if not (self._known and _FOREIGN_MARKS.search(text.source)):
             return
-        for tree in self._compiler.iterate_trees(text):
+        for tree in self.compiler.iterate_trees(text):
             for line, written in iterate_literal_text(tree):
                 for found in find_foreign(written, self._known):
                     words = f"{found.written} would be sent as it stands: it is no placeholder here"
@@ -158,7 +160,7 @@ class _Checker:
     def _refuse_personal(self, text: TemplateText, what: str, lost: str) -> Iterator[Diagnostic]:
         if text.is_plain or text in self._seen:
             return
-        names = self._compiler.find_references(text).names
+        names = self.compiler.find_references(text).names
         personal = sorted(name for name in names if normalize_name(name) in self._given)
         if personal:
             self._seen.add(text)
@@ -169,7 +171,7 @@ class _Checker:
         """Yield variables that have a default and that no recipient has."""
         if not self._knows_audience or self._has_unread_file:
             return
-        for name in sorted(self._compiler.find_references(text).optional - self._warned):
+        for name in sorted(self.compiler.find_references(text).optional - self._warned):
             if name in self._campaign.vars or normalize_name(name) in self._given:
                 continue
             self._warned.add(name)
@@ -181,7 +183,8 @@ class _Checker:
             yield replace(problem, severity="warning")
 
     @cached_property
-    def _compiler(self) -> TextCompiler:
+    def compiler(self) -> TextCompiler:
+        """The compiler of the campaign's texts."""
         return TextCompiler(include_folder(self._campaign))
 
     @cached_property
