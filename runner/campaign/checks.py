@@ -53,6 +53,7 @@ def check_campaign(
         yield from _check_follow_up(campaign, index, message)
     if campaign.variants is not None:
         yield from find_problems(campaign.variants, campaign.messages)
+    yield from _check_sample(campaign, document)
     yield from _check_score(campaign, document)
     yield from _check_schedule(campaign, document)
     yield from _check_policy(campaign, document)
@@ -299,6 +300,22 @@ def _check_waits(campaign: Campaign, length: timedelta) -> Iterator[Diagnostic]:
             words = f"`{message.id}` is never sent: it comes due when the campaign has expired"
             hint = "shorten `wait`, or move `expires`"
             yield place.problem("after-expires", words, hint, "warning")
+
+
+def _check_sample(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
+    if campaign.sample is not None and campaign.renamed_from and "seed" not in document.data["sample"]:
+        former = campaign.renamed_from[-1]
+        yield campaign.sample.position.problem(
+            "sample-seed",
+            "the sample has no `seed`: with the campaign's new name for one, other people would be drawn",
+            f"write `seed: {former}` to go on with the people drawn so far, or a new one to draw anew",
+        )
+    if campaign.limits.completes is not None and not campaign.list_surveys():
+        yield document.position(["limits", "completes"]).problem(
+            "limits-completes",
+            "`completes` counts people who answer, and no message asks anything",
+            "take it out, or write `questions`",
+        )
 
 
 def _check_policy(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:

@@ -36,6 +36,7 @@ from runner.campaign.model import (
     Question,
     RecipientSource,
     ResponseValue,
+    Sample,
     TemplateText,
     Variants,
     ask_openly,
@@ -354,6 +355,7 @@ class _Reader:
             limits=Limits(**self._read_keys(data.get("limits", {}))),
             **_read_renaming(data),
             variants=self._variants(data["variants"]) if "variants" in data else None,
+            sample=self._sample(data["sample"], name) if "sample" in data else None,
             schedule=_read_schedule(data.get("schedule", {})),
             policy=Policy(**self._read_keys(data.get("policy", {}))),
             lockfile=data.get("lockfile", "full"),
@@ -405,6 +407,10 @@ class _Reader:
             phone_form=row.get("phone_form"),
             language_column=row.get("language_column"),
         )
+
+    def _sample(self, item: dict[str, Any], name: str) -> Sample:
+        key = next(key for key in ("size", "share") if key in item)
+        return Sample(**{"seed": name, **self._read_keys(item)}, position=self._position(item, key))
 
     def _variants(self, item: dict[str, Any]) -> Variants:
         place = next(key for key in ("of", "holdout", "seed") if key in item)
@@ -515,7 +521,7 @@ def _read_share(written: str | int) -> Fraction | int:
 _TEXTS = frozenset(("text", "introduction", "conclusion", "conclude_on"))
 _READERS: dict[str, Callable[[Any], object]] = {
     **dict.fromkeys(("wait", "within", "settle_margin", "read_replies_within"), parse_duration),
-    **dict.fromkeys(("invalid_rows", "review_margin"), _read_share),
+    **dict.fromkeys(("invalid_rows", "review_margin", "share"), _read_share),
     **dict.fromkeys(("weight", "holdout"), float),
     "rate": parse_rate,
 }

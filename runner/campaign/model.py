@@ -141,6 +141,7 @@ class Limits:
         recipients_per_send: phones in one launch.
         rate: sends a second.
         segments_per_message: SMS segments of a single text.
+        completes: people who have answered to the end, after whom nobody is texted any more.
         invalid_rows: unreadable rows to skip: a number, or a share of all.
         settle_margin: time between the last sends and the end of their hours; None to use the service's
             response times.
@@ -151,8 +152,22 @@ class Limits:
     recipients_per_send: int | None = None
     rate: float | None = None
     segments_per_message: int | None = None
+    completes: int | None = None
     invalid_rows: int | Fraction | None = None
     settle_margin: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A random part of the audience: a number of people (`size`), or a `share` of all, from 0 to 1.
+
+    The same seed draws the same people in any campaign.
+    """
+
+    seed: str
+    position: Position
+    size: int | None = None
+    share: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,6 +470,7 @@ class Campaign:
         vars: template variables for every recipient.
         recipients: the audience's sources, in order: the first mention of a phone wins.
         exclude: phones that this campaign never texts.
+        sample: the part of the audience to text; None for all.
         messages: in the order of the file.
         renamed_from: its former names.
         is_new: whether it says that it has none (`renamed_from: none`).
@@ -487,6 +503,7 @@ class Campaign:
     is_new: bool = False
     is_named: bool = True
     variants: Variants | None = None
+    sample: Sample | None = None
     schedule: Schedule = field(default_factory=Schedule)
     policy: Policy = field(default_factory=Policy)
     lockfile: LockfileKind = "full"
