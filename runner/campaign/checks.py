@@ -12,7 +12,7 @@ from runner.audience.consent import find_date_problem
 from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file
 from runner.audience.phone import REGION_HINT, find_region_fault
-from runner.campaign.model import SCORED, FileRecipients, RecipientSource
+from runner.campaign.model import SCORED, AnswerCondition, FileRecipients, RecipientSource
 from runner.campaign.translations import find_translation_problems
 from runner.campaign.variants import find_problems
 from runner.source.diagnostic import Diagnostic, Position
@@ -183,6 +183,8 @@ def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterat
         hint = f"move `{message.id}` below that message"
         hint = hint if is_below or not above else f"name one of: {', '.join(above)}"
         yield place.problem("after-unknown", words, hint)
+    elif isinstance(message.to, AnswerCondition):
+        return
     elif message.to != "everyone" and not campaign.asks(earlier):
         words = f"`to: {message.to}` goes by answers, and the message `{earlier.id}` asks nothing"
         hint = "take `to` out, or give that message `questions`"

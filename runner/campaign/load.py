@@ -21,6 +21,7 @@ from runner.campaign.checks import check_campaign
 from runner.campaign.model import (
     After,
     Analysis,
+    AnswerCondition,
     Arm,
     Campaign,
     Consent,
@@ -38,6 +39,7 @@ from runner.campaign.model import (
     TemplateText,
     Variants,
     ask_openly,
+    name_wave,
 )
 from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
@@ -318,6 +320,8 @@ def _take_out_references(data: dict[str, Any], lost: list[Any]) -> None:
         if "after" in message and is_gone(message["after"]["message"]):
             del message["after"]
             message.pop("to", None)
+        if lost and isinstance(message.get("to"), dict):  # the question may have been asked there
+            del message["to"]
     if "of" in data.get("variants", {}) and is_gone(data["variants"]["of"]):
         del data["variants"]
 
@@ -329,6 +333,7 @@ class _Reader:
         self._document = document
         self._root = root
         self._position = document.position_of
+        self._wave: str = document.data.get("wave", "")
         self._languages = self._read_languages(document.data)
         self._completes = document.data.get("policy", {}).get("open_session") == "complete"
 
@@ -357,6 +362,7 @@ class _Reader:
             score=score.get("question"),
             score_target=Fraction(str(score["target"])) if "target" in score else None,
             **{key: data.get(key) for key in ("title", "description", "owner", "series")},
+            wave=self._wave,
             shows_comments=data.get("report", {}).get("comments", False),
             languages=self._languages,
         )
@@ -412,17 +418,34 @@ class _Reader:
 
     def _arm(self, item: dict[str, Any]) -> Arm:
         read = self._read_keys(item)
+        if "tag" in read:
+            read["tag"] = name_wave(read["tag"], self._wave)
         return Arm(read.pop("id"), read.pop("weight", 1.0), self._position(item, "id"), read)
 
     def _message(self, item: dict[str, Any], tag: str) -> Message:
         read = {"tag": tag, "complete_existing_sessions": self._completes}
-        read |= self._read_keys(item, "renamed_from", "after")
+        read |= self._read_keys(item, "renamed_from", "after", "to")
+        read["tag"] = name_wave(read["tag"], self._wave)
         if read.get("replies") == "recorded" and "text" in read:
             read["questions"] = ask_openly(cast("TemplateText", read.pop("text")))
         if "after" in item:
             after = item["after"]
             read["after"] = After(**self._read_keys(after), position=self._position(after, "message"))
+        if "to" in item:
+            to = item["to"]
+            read["to"] = self._answer_condition(to) if isinstance(to, dict) else to
         return Message(**read, **_read_renaming(item), position=self._position(item, "id"))
+
+    def _answer_condition(self, item: dict[str, Any]) -> AnswerCondition:
+        values: Any = item["values"]
+        is_list = isinstance(values, list)
+        places = [self._position(values, i) for i in range(len(values))] if is_list else []
+        return AnswerCondition(
+            item["question"],
+            tuple(map(str, values if is_list else [values])),
+            self._position(item, "question"),
+            tuple(places or [self._position(item, "values")]),
+        )
 
     def _question(self, item: dict[str, Any]) -> Question:
         responses: list[str | dict[str, Any]] = item.get("responses", [])

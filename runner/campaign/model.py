@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from fractions import Fraction
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from runner.timing.schedule import Schedule
@@ -204,6 +205,24 @@ Replies = Literal["ignored", "recorded"]
 Addressees = Literal["everyone", "answered", "unanswered"]
 """The part of an earlier message's recipients that a follow-up is for: `to`."""
 
+
+@dataclass(frozen=True, slots=True)
+class AnswerCondition:
+    """The condition of a follow-up that goes by an answer: `to: {question: nps, values: 0-6}`.
+
+    Attributes:
+        question: the tag of a question of earlier messages.
+        values: as the campaign writes them: numbers, ranges, `none`, or the texts of responses.
+        position: of `question`.
+        places: of the values.
+    """
+
+    question: str
+    values: tuple[str, ...]
+    position: Position
+    places: tuple[Position, ...]
+
+
 REPLY_TAG = "reply"
 """Tag of the question that stands for a plain text whose replies are recorded."""
 
@@ -297,6 +316,11 @@ def ask_openly(text: TemplateText) -> tuple[Question, ...]:
     return (Question(REPLY_TAG, text, scale="text"),)
 
 
+def name_wave(tag: str, wave: str) -> str:
+    """Return a project tag with the wave at its end, so that the service itself keeps waves apart."""
+    return tag if not wave or tag == wave or tag.endswith(f"-{wave}") else f"{tag}-{wave}"
+
+
 @dataclass(frozen=True, slots=True)
 class After:
     """The earlier message that a follow-up comes after, and the wait after it."""
@@ -313,7 +337,8 @@ _TEXT_FIELDS = ("text", "introduction", "conclusion")
 class Message:
     """One message of a campaign: a plain `text`, or a survey of `questions`.
 
-    It goes to a part `to` of the recipients of `after`, if given. With `replies`, its text is one open
+    It goes to a part `to` of the recipients of `after`, if given; the `wait` then counts from that message,
+    or from the answer that is its condition. With `replies`, its text is one open
     question (`ask_openly`). It `is_new` if it says that it has no former id (`renamed_from: none`).
     """
 
@@ -329,7 +354,7 @@ class Message:
     renamed_from: tuple[str, ...] = ()
     is_new: bool = False
     after: After | None = None
-    to: Addressees = "everyone"
+    to: Addressees | AnswerCondition = "everyone"
     replies: Replies = "ignored"
 
     def in_language(self, language: str) -> Message:
@@ -435,6 +460,7 @@ class Campaign:
         description: what it is for, as written, for readers of reports.
         owner: whom readers of reports ask.
         series: what it is a wave of: reports compare it with the others of the same series.
+        wave: the occasion on which everyone is texted again; empty if there is none.
         shows_comments: whether reports quote answers in people's own words.
         stamp: of the file when it was read (`stamp_file`).
         digest: of all that the file says, without comments, layout and what only reports read.
@@ -463,6 +489,7 @@ class Campaign:
     description: str | None = None
     owner: str | None = None
     series: str | None = None
+    wave: str = ""
     shows_comments: bool = False
     languages: Languages | None = None
     stamp: object = field(default=None, compare=False, repr=False)
@@ -481,8 +508,26 @@ class Campaign:
         return bool(has_rule or self.list_earlier() or not self.schedule.is_always_open())
 
     def list_earlier(self) -> set[str]:
-        """Return the ids of the messages that others come after."""
-        return {message.after.message for message in self.messages if message.after is not None}
+        """Return the ids of the messages whose recipients or answers others go by."""
+        after = {message.after.message for message in self.messages if message.after is not None}
+        return after.union(*([one.id for one in self.list_asking(each)] for each in self.messages))
+
+    def list_asking(self, message: Message) -> tuple[Message, ...]:
+        """Return the messages above one that ask, in any arm, the question whose answer it goes by."""
+        condition = message.to
+        if not isinstance(condition, AnswerCondition):
+            return ()
+        above = takewhile(lambda one: one.id != message.id, self.messages)
+        return tuple(
+            one
+            for one in above
+            if any(question.tag == condition.question for _, question in self.list_ways(one))
+        )
+
+    def list_ways(self, message: Message) -> list[tuple[str | None, Question]]:
+        """Return the questions of a message in each arm, and without arms as it stands."""
+        ways = [(None, message), *self.list_arms(message.id).items()]
+        return [(arm, question) for arm, varied in ways for question in varied.questions]
 
     def list_surveys(self) -> frozenset[str]:
         """Return the ids of the messages that have questions, in any arm."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from runner.audience.rows import read_header
 from runner.audience.table import normalize_name
+from runner.campaign.conditions import find_condition_problems
 from runner.campaign.model import SCORED, FileRecipients
 from runner.campaign.scales import find_scale_problem
 from runner.source.normalize import suggest
@@ -43,6 +44,7 @@ def find_reference_problems(campaign: Campaign, *, knows_audience: bool = True) 
     for message in campaign.messages:
         for varied in (message, *campaign.list_arms(message.id).values()):
             yield from checker.check(varied)
+    yield from find_condition_problems(campaign, checker.compiler)
 
 
 def find_unknown_variables(campaign: Campaign) -> Iterator[Diagnostic]:
@@ -78,7 +80,7 @@ class _Checker:
         if text in self._checked:
             return
         self._checked.add(text)
-        used = {code: self._compiler.find_references(one).names for code, one in text.by_language}
+        used = {code: self.compiler.find_references(one).names for code, one in text.by_language}
         for code, translation in text.by_language:
             lacking = sorted(frozenset().union(*used.values()) - used[code])
             if lacking:
@@ -106,7 +108,7 @@ class _Checker:
         if self._has_unread_file:
             return
         for text in message.iterate_texts():
-            needed = self._compiler.find_references(text)
+            needed = self.compiler.find_references(text)
             for name in sorted(needed.names - needed.optional - self._warned):
                 if name not in self._campaign.vars and normalize_name(name) not in self._given:
                     self._warned.add(name)
@@ -127,10 +129,10 @@ class _Checker:
         """Yield responses without a sure value on the scale, and numbers that stand at another's line."""
         if self._checked.issuperset(question.responses):
             return
-        names = (self._compiler.find_references(text).names for text in question.responses)
+        names = (self.compiler.find_references(text).names for text in question.responses)
         if not frozenset().union(*names) <= self._campaign.vars.keys():
             return
-        texts = [self._compiler.outline(text, self._campaign.vars) for text in question.responses]
+        texts = [self.compiler.outline(text, self._campaign.vars) for text in question.responses]
         if question.scale in SCORED and whole is not None:
             written = [
                 {code: one.source for code, one in text.by_language} or text.source
@@ -160,7 +162,7 @@ class _Checker:
 
     def _check_conditions(self, text: TemplateText) -> Iterator[Diagnostic]:
         """Yield conditions that cells, which are texts, do not fit."""
-        for tree in self._compiler.iterate_trees(text):
+        for tree in self.compiler.iterate_trees(text):
             for name in [tested.name for tested in find_bare_conditions(tree)]:
                 if normalize_name(name) in self._columns:
                     words = f"`{name}` is a column, and its cells are texts: FALSE, 0 and no are true"
@@ -175,7 +177,7 @@ class _Checker:
         """Yield the placeholders of other tools, which would be sent as they stand."""
         if not (self._known and _FOREIGN_MARKS.search(text.source)):
             return
-        for tree in self._compiler.iterate_trees(text):
+        for tree in self.compiler.iterate_trees(text):
             for line, written in iterate_literal_text(tree):
                 for found in find_foreign(written, self._known):
                     words = f"{found.written} would be sent as it stands: it is no placeholder here"
@@ -186,7 +188,7 @@ class _Checker:
     def _refuse_personal(self, text: TemplateText, what: str, lost: str) -> Iterator[Diagnostic]:
         if text.is_plain or text in self._seen:
             return
-        names = self._compiler.find_references(text).names
+        names = self.compiler.find_references(text).names
         personal = sorted(name for name in names if normalize_name(name) in self._given)
         if personal:
             self._seen.add(text)
@@ -197,7 +199,7 @@ class _Checker:
         """Yield variables that have a default and that no recipient has."""
         if not self._knows_audience or self._has_unread_file:
             return
-        for name in sorted(self._compiler.find_references(text).optional - self._warned):
+        for name in sorted(self.compiler.find_references(text).optional - self._warned):
             if name in self._campaign.vars or normalize_name(name) in self._given:
                 continue
             self._warned.add(name)
@@ -209,7 +211,8 @@ class _Checker:
             yield replace(problem, severity="warning")
 
     @cached_property
-    def _compiler(self) -> TextCompiler:
+    def compiler(self) -> TextCompiler:
+        """The compiler of the campaign's texts."""
         return TextCompiler(include_folder(self._campaign))
 
     @cached_property

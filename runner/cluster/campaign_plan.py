@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from runner.plan.model import CampaignPlan
     from runner.text.outgoing import Definition
 
-    _StoredLaunch = tuple[Message, tuple[Definition, str], tuple[str, ...], str | None, datetime | None]
-    _Alike = tuple[int, str | None, datetime | None, str]
+    _StoredLaunch = tuple[Message, tuple[Definition, str], tuple[str, ...], str | None, datetime | None, str]
+    _Alike = tuple[int, str | None, datetime | None, str, str]
 
 _LEVEL = 1
 """Of compression: the fastest."""
@@ -141,7 +141,8 @@ def _gather(
         for assignment in assignments:
             payload = assignment.payload
             if payload is not None:
-                alike = assignment.message, assignment.arm, assignment.until, payload.digest
+                kind = assignment.message, assignment.arm, assignment.until, assignment.occasion
+                alike = *kind, payload.digest
                 groups.setdefault(alike, (payload, []))[1].append(recipient.phone)
         yield pair
 
@@ -158,8 +159,11 @@ def _list_launches(
             tuple(phones[start : start + going.per_send]),
             arm,
             until,
+            occasion,
         )
-        for (index, arm, until, _), (payload, phones) in sorted(groups.items(), key=lambda group: group[0][0])
+        for (index, arm, until, occasion, _), (payload, phones) in sorted(
+            groups.items(), key=lambda group: group[0][0]
+        )
         for start in range(0, len(phones), going.per_send)
     ]
 
@@ -176,8 +180,8 @@ def read_launches(parts: Iterable[str]) -> Iterator[PlannedLaunch]:
             ) from None
         # Write access to the folder equals access to the scheduler, which can call any function.
         launches: list[_StoredLaunch] = pickle.loads(zlib.decompress(content))  # noqa: S301
-        for message, payload, phones, arm, until in launches:
-            yield PlannedLaunch(message, Payload(*payload, 0, None), phones, arm, until)
+        for message, payload, phones, arm, until, occasion in launches:
+            yield PlannedLaunch(message, Payload(*payload, 0, None), phones, arm, until, occasion)
 
 
 def _read_texted(campaign: str, part: str) -> TextedPeople:

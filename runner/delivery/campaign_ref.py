@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.ledger.fingerprint import launch_key
@@ -21,21 +21,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CampaignRef:
-    """One campaign on one target, by its number and name in the ledger."""
+    """One campaign on one target, by its number and name in the ledger, with its present wave, if any."""
 
     ledger: Ledger
     target: str
     campaign_id: int
     campaign: str
     key: TargetKey
+    wave: str = field(default="", kw_only=True)
 
     def make_intent(self, launch: PlannedLaunch, run: str | None = None) -> Intent:
         """Return the intent of a planned launch, sent by `run`."""
         fingerprints = sorted(map(self.key.fingerprint, launch.phones))
-        message, payload = launch.message, launch.payload
+        message, payload, occasion = launch.message, launch.payload, launch.occasion
         return Intent(
             message=message.id,
-            key=launch_key(self.campaign, message.id, payload.digest, fingerprints),
+            occasion=occasion,
+            key=launch_key(self.campaign, message.id, payload.digest, fingerprints, occasion),
             tag=message.tag,
             payload_digest=payload.digest,
             definition=json.dumps(payload.definition, ensure_ascii=False),

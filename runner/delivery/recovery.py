@@ -290,7 +290,7 @@ class Recovery:
                 listed = self._name(stat.recipients, self._read_known(connection))
             people = {*listed} if stat.is_whole else people | listed
             definition = definition or stat.project_definition
-        record = self._record(message, digest_definition(definition), launch, people)
+        record = self._record(message, digest_definition(definition), launch, people, launch.occasion)
         with self.campaign.ledger.writing() as connection:
             enter_adopted(connection, self.campaign.campaign_id, record, definition)
 
@@ -358,7 +358,7 @@ class Recovery:
                 continue
             message, launch = offer.message.id, self._describe(stat, {})
             reached |= {(message, phone) for phone in stat.recipients}
-            record = self._record(message, offer.payload.digest, launch, people, offer.arm)
+            record = self._record(message, offer.payload.digest, launch, people, offer.occasion, offer.arm)
             enter_adopted(connection, self.campaign.campaign_id, record, stat.project_definition)
         return reached, others
 
@@ -366,7 +366,8 @@ class Recovery:
         """Return a listed launch that holds people, by message."""
         at = write_moment(stat.project_launch_start, self.campaign.now())
         guid, definition = stat.project_launch_guid, stat.project_definition
-        return UnexplainedLaunch(guid, stat.project_tag, at, definition, held, stat.is_whole)
+        wave = self.campaign.wave
+        return UnexplainedLaunch(guid, stat.project_tag, at, definition, held, stat.is_whole, wave)
 
     def _record(
         self,
@@ -374,13 +375,15 @@ class Recovery:
         digest: str,
         launch: UnexplainedLaunch,
         people: Iterable[str],
+        occasion: str,
         arm: str | None = None,
     ) -> LaunchRecord:
         """Return the record of a listed launch as one of a message to some people."""
         fingerprints = tuple(sorted(people))
         return LaunchRecord(
             message=message,
-            key=launch_key(self.campaign.campaign, message, digest, fingerprints),
+            occasion=occasion,
+            key=launch_key(self.campaign.campaign, message, digest, fingerprints, occasion),
             tag=launch.tag,
             payload_digest=digest,
             project_launch_guid=launch.project_launch_guid,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 
 Kind = TypeVar("Kind")
@@ -63,9 +63,22 @@ class TargetKey:
         return hashlib.blake2b(said, key=self._key, digest_size=16, person=b"runner seal").hexdigest()
 
 
-def launch_key(campaign: str, message: str, payload_digest: str, fingerprints: Iterable[str]) -> str:
+def on_occasion(fingerprint: str, occasion: str) -> str:
+    """Return the key of a person's delivery on an occasion: the fingerprint alone if there is none."""
+    return f"{fingerprint}@{occasion}" if occasion else fingerprint
+
+
+def count_on(deliveries: Collection[str], occasion: str) -> int:
+    """Return the number of deliveries, by their keys, on an occasion; of all if it is empty."""
+    return sum(one.endswith(f"@{occasion}") for one in deliveries) if occasion else len(deliveries)
+
+
+def launch_key(
+    campaign: str, message: str, payload_digest: str, fingerprints: Iterable[str], occasion: str = ""
+) -> str:
     """Return the key of a launch: the same payload to the same recipients has the same key anywhere."""
-    text = "\0".join((campaign, message, payload_digest, *sorted(fingerprints)))
+    named = on_occasion(message, occasion)
+    text = "\0".join((campaign, named, payload_digest, *sorted(fingerprints)))
     return hashlib.blake2b(text.encode(), digest_size=_BITS // 8).hexdigest()
 
 

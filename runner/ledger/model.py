@@ -48,9 +48,11 @@ class Run(SealedLine, frozen=True):
 class _LaunchNotes(SealedLine, frozen=True, kw_only=True):
     """Optional fields of a launch on record: the experiment's arm, if it is known, and the run's id.
 
-    If it `asks` something, its sessions stay open.
+    If it `asks` something, its sessions stay open. `occasion` tells apart the times that a message goes to
+    the same person: the wave; empty if it goes once.
     """
 
+    occasion: str = ""
     arm: str | None = None
     asks: bool = False
     run: str | None = None
@@ -204,7 +206,7 @@ class StoredResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordedDeliveries:
-    """The recorded deliveries of a campaign: fingerprints by message id.
+    """The recorded deliveries of a campaign: their keys (`on_occasion`) by message id.
 
     `unresolved` ones have an unknown outcome, and time alone never frees them; those in `unexplained` are of
     launches that no record explains.
@@ -248,6 +250,7 @@ class Unsettled:
     intent_at: str
     detail: str | None
     definition_digest: str = ""
+    occasion: str = ""
 
 
 def format_moment(moment: datetime) -> str:

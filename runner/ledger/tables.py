@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Label, Select
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 # Bytewise on both: PostgreSQL would otherwise sort by the server's locale.
 LedgerString = String().with_variant(String(collation="C"), "postgresql")
 LedgerText = Text().with_variant(Text(collation="C"), "postgresql")
@@ -85,6 +85,7 @@ launches = _table(
     Column("campaign_id", Integer, ForeignKey("campaigns.id"), nullable=False),
     *_texts("message", "launch_key", "tag", "payload_digest"),
     Column("definition_digest", LedgerString),  # of another machine's launch, in place of the definition
+    Column("occasion", LedgerString, nullable=False, server_default=""),  # empty if a message goes once
     Column("arm", LedgerString),  # of a message with several arms, if known
     _number("recipients"),
     _text("state"),
@@ -106,12 +107,13 @@ launches = _table(
     UniqueConstraint("campaign_id", "project_launch_guid"),
 )
 
-# A delivery is (campaign, message, phone): the primary key ensures that it happens once.
+# A delivery is (campaign, message, phone, occasion): the primary key ensures that it happens once.
 # `released` frees it after an outcome that has certainly reached nobody.
 deliveries = _table(
     "deliveries",
     Column("campaign_id", Integer, ForeignKey("campaigns.id"), primary_key=True),
     *_keys("message", "fingerprint"),
+    Column("occasion", LedgerString, primary_key=True, server_default=""),  # its launch's
     Column("launch_id", Integer, ForeignKey("launches.id"), nullable=False, index=True),
     Column("released", Boolean, nullable=False, default=False),
 )
@@ -229,6 +231,12 @@ campaign_pauses = _table(
     *_texts("state", "at"),
     Column("reason", LedgerText, nullable=False),
 )
+
+
+def in_wave(campaign_id: int, wave: str = "") -> ColumnElement[bool]:
+    """Return the condition for the launches of a campaign, of one wave if it has waves."""
+    is_own = launches.c.campaign_id == campaign_id
+    return is_own & (launches.c.occasion == wave) if wave else is_own
 
 
 def of_target(query: Select[Any], target: str) -> Select[Any]:

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 
 from runner.audience.renumbering import list_forms
 from runner.campaign.variants import Draw
-from runner.plan.decisions import NEVER, Decision, Follow, Outlook, QueueRule, may_meet
+from runner.ledger.fingerprint import on_occasion
+from runner.plan.answer_rule import describe_unread, find_follows, find_rules
+from runner.plan.decisions import NEVER, Decision, Outlook, QueueRule, may_meet
+from runner.plan.model import Offer
 from runner.text.template import MissingVariablesError, TemplateProblemError
 from runner.timing.decision import Defer, SendNow, Timekeeper
 
@@ -20,18 +23,11 @@ if TYPE_CHECKING:
     from runner.ledger.model import RecordedDeliveries
     from runner.plan.plan_context import PlanContext
     from runner.reasons import Disposition
-    from runner.text.payload import CompiledMessage, MessageRenderer, Payload, RowReporter
+    from runner.text.payload import CompiledMessage, MessageRenderer, RowReporter
 
 _WAITING = "the `wait` of the follow-up is not over"
-UNREAD = "whether they have answered was not read since the `wait` was over: run `runner reconcile` first"
-"""The reason to wait when a recipient's replies may be unread."""
 UNEXPLAINED = "held: a launch that no record explains has reached them; `runner resolve` shows it"
 """The reason to hold people who may have got the message from a run whose record is lost."""
-DIFFERS = "whether they have answered is not certain, the service contradicts itself:"
-"""The beginning of the reason to wait when the service counts more answers than it lists."""
-_WAY_PAST = (
-    "`runner reconcile` looks again, `runner reconcile --accept-differences` takes what is listed for all"
-)
 _UNDECIDED = ("unresolved", "opt_out_doubtful")
 """Reasons to hold a message until a person has decided."""
 _UTC = "UTC"
@@ -67,6 +63,7 @@ class Decider:
         ignore_time: bool,
     ) -> None:
         self._campaign = campaign
+        self._occasion = campaign.wave
         self._compiled = compiled
         self._excluded = excluded
         self._known = known
@@ -81,7 +78,8 @@ class Decider:
         has_sessions = context is not None and context.has_sessions
         self._find_session = context.find_session if context and has_sessions else None
         self._queue = self._make_queue_rule()
-        self.follows = _find_follows([compiled_message.message for compiled_message in compiled])
+        self._rules = find_rules(campaign, compiled, known, context)
+        self.follows = find_follows([compiled_message.message for compiled_message in compiled], self._rules)
         # Of their own: those of `_timekeepers` remember what holds at the present moment.
         self._later = {index: self._make_timekeepers() for index in self.follows}
         self.outlook = Outlook(campaign, compiled, self._find_session) if self._timekeepers else None
@@ -94,6 +92,7 @@ class Decider:
         context = self._context
         return (
             self._key is None
+            and not self._occasion
             and self._draw is None
             and self._cap is None
             and self._queue is None
@@ -155,6 +154,11 @@ class Decider:
             or self._assign(index, compiled_message, recipient, known_as, reporter)
             for index, compiled_message in enumerate(self._compiled)
         ]
+        for index, rule in self._rules.items():
+            if found[index].disposition == "not_qualified" and not rule.may_change(found, known_as):
+                found[index] = found[index]._replace(coming=None)
+        if self._occasion:
+            found = [one._replace(occasion=self._occasion) for one in found]
         if self._queue is not None:
             found = self._queue.keep_apart(found, phone, lambda one: self._find_message(one.message, phone))
         return found if self._cap is None else self._keep_cap(found, phone, self._cap)
@@ -180,8 +184,8 @@ class Decider:
             # Held people may never get the message, so problems of their rows are not reported yet.
             return found
 
-    def offer(self, recipient: Recipient) -> Iterator[tuple[Message, Payload, str | None]]:
-        """Yield each message that a recipient is not known to have, with payload and arm, at any time.
+    def offer(self, recipient: Recipient) -> Iterator[Offer]:
+        """Yield each message that a recipient is not known to have, at any time.
 
         Opt-outs and other bars make no difference.
         """
@@ -192,16 +196,17 @@ class Decider:
             if found is None or UNEXPLAINED in found.reasons:
                 arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
                 try:
-                    yield renderer.message, renderer.render(recipient.vars), arm
+                    yield Offer(renderer.message, renderer.render(recipient.vars), arm, self._occasion)
                 except (MissingVariablesError, TemplateProblemError):
                     continue
 
     def _list_fingerprints(self, recipient: Recipient) -> tuple[str, ...]:
-        """Return the fingerprints under which a recipient may be on record: the phone's, and other forms'."""
+        """Return the keys of a recipient's deliveries: by their phone, and by its other forms."""
         key = self._key
         if key is None:
             return ()
-        return tuple([key.fingerprint(phone) for phone in list_forms(recipient.phone)])
+        forms = list_forms(recipient.phone)
+        return tuple([on_occasion(key.fingerprint(phone), self._occasion) for phone in forms])
 
     def _find_record(
         self, index: int, compiled_message: CompiledMessage, known_as: Sequence[str]
@@ -244,7 +249,7 @@ class Decider:
         rendered = self._render(index, arm, renderer, recipient, reporter)
         largest = rendered.payload.largest if rendered.payload is not None else 0
         if isinstance(ready, Decision):
-            is_coming = ready.disposition == "awaiting" or compiled_message.message.to == "answered"
+            is_coming = ready.disposition == "awaiting" or compiled_message.message.to != "unanswered"
             return ready._replace(
                 largest=largest if ready.disposition == "awaiting" else 0,
                 arm=arm,
@@ -295,9 +300,9 @@ class Decider:
         launch = next((found for one in known_as if (found := launches.get(one)) is not None), None)
         if earlier is None or launch is None:
             return Decision(index, "awaiting")
-        earliest = launch.sent_at + message.after.wait
-        if message.to == "everyone":
-            return earliest
+        earliest, rule = launch.sent_at + message.after.wait, self._rules.get(index)
+        if rule is not None or message.to == "everyone":
+            return earliest if rule is None else rule.decide(known_as, launch)
         is_due = (self._context.planned_at or self._context.now) >= earliest
         # Read answers stay valid; a missing answer is certain only up to the last complete reading.
         has_answered = any(one in earlier.answered for one in known_as)
@@ -307,10 +312,7 @@ class Decider:
             return earliest if is_meant else Decision(index, "not_qualified")
         # An answer before the reminder was due counts, whenever it was read.
         if read_at is None or (message.to == "unanswered" and is_due and read_at < earliest):
-            why = UNREAD
-            if launch.differs and earlier.differences is not None:
-                why = f"{DIFFERS} {earlier.differences}; {_WAY_PAST}"
-            reasons, known = ((why,), None) if is_due else ((), earliest)
+            reasons, known = ((describe_unread(launch, earlier),), None) if is_due else ((), earliest)
             return Decision(index, "awaiting", reasons=reasons, earliest=known)
         return earliest
 
@@ -373,12 +375,3 @@ class Decider:
                 kept.append(assignment)
                 count += 1
         return kept
-
-
-def _find_follows(messages: list[Message]) -> dict[int, Follow]:
-    places = {message.id: index for index, message in enumerate(messages)}
-    return {
-        index: Follow(places.get(message.after.message, -1), message.after.wait, message.to == "answered")
-        for index, message in enumerate(messages)
-        if message.after is not None
-    }

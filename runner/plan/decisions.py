@@ -38,13 +38,11 @@ class Follow(NamedTuple):
 
     Attributes:
         earlier: the place of the message that it comes after; an unused place if that is not planned.
-        wait: the time between the two.
-        waits_for_answers: whether later answers make recipients qualify.
+        wait: the least time between the two.
     """
 
     earlier: int
     wait: timedelta
-    waits_for_answers: bool
 
 
 class Decision(NamedTuple):
@@ -65,6 +63,7 @@ class Decision(NamedTuple):
         is_sure: whether it is sure to come later (see the module's docstring).
         may_queue: whether it may queue at the service behind an open survey.
         earliest: the moment before which a waiting follow-up does not go; None if unknown.
+        occasion: of the delivery; empty if the message goes once.
     """
 
     message: int
@@ -82,6 +81,7 @@ class Decision(NamedTuple):
     may_queue: bool = False
     is_left: bool = False
     earliest: datetime | None = None
+    occasion: str = ""
 
     @property
     def comes_later(self) -> bool:
@@ -111,6 +111,7 @@ class Decision(NamedTuple):
             largest=largest,
             coming=payload,
             is_left=disposition == "over_limit",
+            occasion=self.occasion,
         )
 
 
@@ -162,7 +163,7 @@ class _Chain(NamedTuple):
         if assignment.disposition == "awaiting":
             return follow is None or self.may_come(self.decisions.get(follow.earlier))
         if assignment.disposition == "not_qualified":
-            return follow is not None and follow.waits_for_answers
+            return assignment.coming is not None
         return assignment.disposition in _COMES or assignment.was_due
 
     def is_left(self, assignment: Decision | None) -> bool:
@@ -253,7 +254,7 @@ class Outlook:
         """Return whether times and answers let a message come."""
         one, message = found[place], self._messages[place]
         if one.disposition == "deferred":
-            return message.to != "unanswered"
+            return message.to in ("everyone", "answered")
         earlier = self._earlier[place]
         if one.disposition != "awaiting" or earlier is None or earlier < 0 or self._may_expire:
             return False

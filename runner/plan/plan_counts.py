@@ -47,7 +47,7 @@ class PlanTally:
     def add(self, assignment: Decision) -> bool:
         """Count one recipient; return whether they may get the message later."""
         _, why, payload, arm, _, due, reasons, largest, _, _, coming, is_sure, may_queue, is_left, first = (
-            assignment
+            assignment[:-1]  # without its occasion
         )
         comes_later = False
         if payload is not None:
@@ -240,15 +240,20 @@ class LaunchSizes:
         return Counter(group for before, group in pairwise(sorted(self._groups)) if before == group)
 
 
-def group_of(payload: Payload, arm: str | None, until: datetime | None) -> int:
+def group_of(decision: Decision, payload: Payload) -> int:
     """Return the number of a group that can share launches, from 1 and below 2⁶⁴.
 
-    Arms are separate groups even with equal texts, since reports tell arms apart.
+    Arms are separate groups even with equal texts, since reports tell arms apart, and so are occasions.
     """
     number = int(payload.digest[:_DIGITS], 16)
-    if arm is not None or until is not None:
-        number ^= hash((arm, until)) & _SPREAD
+    told = decision.arm, decision.until, decision.occasion
+    if told != _ALIKE:
+        number ^= hash(told) & _SPREAD
     return number + 1
+
+
+_ALIKE = (None, None, "")
+"""Arm, end and occasion of most deliveries."""
 
 
 def find_refusals(limits: Limits, messages: Sequence[MessagePlan], people: int) -> Iterator[str]:
@@ -366,7 +371,7 @@ def count_assignments(
             if payload is not None:
                 gets_something = True
                 add_delivery(recipient.phone, index, payload.digest)
-                add_group(group_of(payload, assignment.arm, assignment.until))
+                add_group(group_of(assignment, payload))
         if gets_something:
             people += 1
         elif comes_later:

@@ -23,7 +23,7 @@ from runner.execution import LocalExecutor
 from runner.plan.decider import Decider
 from runner.plan.decisions import Decision, mark_follow_ups
 from runner.plan.digest import join_digests
-from runner.plan.model import CampaignPlan, Offer, PlannedLaunch, PlanOptions, Span
+from runner.plan.model import CampaignPlan, Offer, PlannedLaunch, PlannedWave, PlanOptions, Span
 from runner.plan.plan_context import TextedPeople, TextedTally
 from runner.plan.plan_counts import LaunchSizes, PlanCounts, count_assignments, find_refusals, group_of
 from runner.source.diagnostic import Diagnostic, Problems
@@ -61,6 +61,7 @@ class AudiencePass:
         pause: a person's request to pause the campaign; None if there is none.
         unread: unread replies that all texts wait for; None if there are none.
         last_day: the latest valid day of consent; None if consent is not required.
+        wave: the campaign's wave beside those on record; None without waves.
         names: the variables that the texts refer to.
         included: the included texts, by name.
     """
@@ -82,6 +83,7 @@ class AudiencePass:
             None if context is None else find_overdue(campaign, context.unread, context.now, options)
         )
         self.last_day = find_last_day(campaign, context)
+        self.wave = PlannedWave.of(campaign.wave, {} if context is None else context.waves)
         self.names = frozenset[str]().union(*(compiled_message.names for compiled_message in compiled))
         self.included = included
         self._options = options
@@ -252,6 +254,7 @@ def _add_up(
         tuple(find_refusals(campaign.limits, plans, counts.people)),
         pause=going.pause,
         unread=going.unread,
+        wave=going.wave,
         recipients_later=Span(counts.sure, counts.later),
     )
 
@@ -405,7 +408,7 @@ class Planner:
                 payload = assignment.payload
                 if payload is None or assignment.message not in wanted:
                     continue
-                index, group = assignment.message, group_of(payload, assignment.arm, assignment.until)
+                index, group = assignment.message, group_of(assignment, payload)
                 left = remaining[index].pop(group, 0) - 1
                 if problems.error_count or left < 0:
                     raise self._changed_under_way()
@@ -430,7 +433,8 @@ class Planner:
 
     def _launch(self, assignment: Decision, payload: Payload, phones: list[str]) -> PlannedLaunch:
         renderer = self._going.compiled[assignment.message].renderers[assignment.arm]
-        return PlannedLaunch(renderer.message, payload, tuple(phones), assignment.arm, assignment.until)
+        arm, until, occasion = assignment.arm, assignment.until, assignment.occasion
+        return PlannedLaunch(renderer.message, payload, tuple(phones), arm, until, occasion)
 
     def _compile(self, problems: Problems) -> AudiencePass:
         going = AudiencePass.compile(self._campaign, self._options, self.context, problems)
@@ -458,7 +462,7 @@ def iterate_offers(
         read_excluded(campaign, Problems()), known, None if known.is_empty() else key
     )
     for recipient in iterate_audience(campaign, going.names, Problems(), AudienceTally()):
-        yield recipient.phone, [Offer(*offer) for offer in decider.offer(recipient)]
+        yield recipient.phone, list(decider.offer(recipient))
 
 
 def find_payloads(

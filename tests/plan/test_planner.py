@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from runner.errors import PlanChangedError
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import RecordedDeliveries
+from runner.plan.decisions import Decision
 from runner.plan.model import PlanOptions
 from runner.plan.plan_counts import group_of
 from runner.plan.planner import Planner
@@ -285,17 +286,18 @@ def test_limits_look_at_what_leaves_now(campaign: Load) -> None:
     assert (plan.recipients_to_send, plan.refusals) == (1, ())
 
 
-def test_text_arm_and_end_of_the_hours_make_a_group() -> None:
+def test_text_arm_end_of_the_hours_and_occasion_make_a_group() -> None:
     """Who differs in one of them is in another group; who differs in nothing is in the same."""
     ends = [None, datetime(2026, 11, 21, 1, tzinfo=UTC), datetime(2026, 11, 21, 4, tzinfo=UTC)]
     payloads = [Payload({}, digest * 32, 1, None) for digest in ("0", "f")]
     found = [
-        group_of(payload, arm, until)
+        group_of(Decision(0, "to_send", payload, arm, until, occasion=occasion), payload)
         for payload in payloads
         for arm in (None, "short", "warm")
         for until in ends
+        for occasion in ("", "2026q4")
         for _ in range(2)
     ]
     assert set(Counter(found).values()) == {2}
-    assert len(set(found)) == 18
+    assert len(set(found)) == 36
     assert all(0 < group < 2**64 for group in found)

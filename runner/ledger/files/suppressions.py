@@ -90,11 +90,13 @@ class HoldLine(SealedLine, frozen=True, tag_field="kind", tag="hold"):
     fingerprints: tuple[Fingerprint, ...]
     whole: bool
     at: str
+    occasion: str = ""
 
     @property
     def identity(self) -> tuple[str, ...]:
         """The subject of the line."""
-        return ("hold", self.campaign, self.launch, self.message, str(self.whole), *self.fingerprints)
+        told = (self.campaign, self.launch, self.message, self.occasion, str(self.whole))
+        return ("hold", *told, *self.fingerprints)
 
 
 class Amount(Part, frozen=True):

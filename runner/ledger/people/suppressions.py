@@ -120,10 +120,10 @@ def absorb_hold(connection: Connection, target: str, hold: HoldLine, campaign_id
     known = find_owner(connection, campaign_id, hold.launch)
     if known is None:
         held = {hold.message: hold.fingerprints}
-        launch = UnexplainedLaunch(hold.launch, hold.tag, hold.at, {}, held, hold.whole)
+        launch = UnexplainedLaunch(hold.launch, hold.tag, hold.at, {}, held, hold.whole, hold.occasion)
         hold_people(connection, campaign_id, launch)
     else:
-        rows = list_deliveries(campaign_id, hold.message, known.id, hold.fingerprints)
+        rows = list_deliveries(campaign_id, hold.message, known.id, hold.fingerprints, hold.occasion)
         CLAIM.run(connection, list(rows))
 
 
@@ -140,6 +140,7 @@ def iterate_holds(connection: Connection, target: str) -> Iterator[HoldLine]:
             tuple(sorted(people)),
             launch.is_whole,
             launch.started_at,
+            launch.occasion,
         )
         for row in connection.execute(holding).all()
         for launch in list_unexplained(connection, row.id)

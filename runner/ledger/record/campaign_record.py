@@ -39,11 +39,19 @@ from runner.ledger.record.entry import (
     list_unknown,
     read_dismissed,
 )
-from runner.ledger.record.unsettled import drop_unexplained, find_owner, reopen_rejected
+from runner.ledger.record.unsettled import REACHED, drop_unexplained, find_owner, reopen_rejected
 from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.results.runs import enter_runs, read_runs
 from runner.ledger.results.sendings import note_behind
-from runner.ledger.tables import audiences, campaigns, deliveries, dismissed_launches, former_names, launches
+from runner.ledger.tables import (
+    audiences,
+    campaigns,
+    deliveries,
+    dismissed_launches,
+    former_names,
+    launches,
+    select_held,
+)
 from runner.ledger.target_key import enter_key
 
 if TYPE_CHECKING:
@@ -52,6 +60,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Row
 
+    from runner.campaign.answers import AnswerReader
     from runner.ledger.database import Ledger
     from runner.ledger.files.lockfile import Lockfile
     from runner.ledger.fingerprint import TargetKey
@@ -136,13 +145,38 @@ def read_record(ledger: Ledger, identity: Identity, reserved: Collection[Reserva
 
 
 def read_earlier_messages(
-    connection: Connection, identity: Identity, wanted: Collection[str]
+    connection: Connection,
+    identity: Identity,
+    wanted: Collection[str],
+    questions: Collection[str] = (),
+    read: AnswerReader | None = None,
 ) -> dict[str, EarlierMessage]:
-    """Return the record of messages that others come after, by id."""
+    """Return the record of messages that others come after, by id, with the answers to some questions."""
     row = find_record(connection, identity.target, identity.names) if wanted else None
     if row is None:
         return {message: EarlierMessage() for message in wanted}
-    return read_earlier(connection, row.id, identity.message_ids, wanted)
+    return read_earlier(connection, row.id, identity.message_ids, wanted, questions, read)
+
+
+def read_waves(connection: Connection, identity: Identity, messages: Collection[str]) -> dict[str, int]:
+    """Return the people whom messages have reached, or may have, by wave; the earliest wave first.
+
+    The wave is empty for texts from before there were any. Nothing is counted unless there are waves.
+    """
+    row = find_record(connection, identity.target, identity.names)
+    if row is None:
+        return {}
+    ids = [name for name, current in identity.message_ids.items() if current in messages]
+    is_own = and_(launches.c.campaign_id == row.id, launches.c.message.in_(ids))
+    if (
+        connection.execute(select(launches.c.id).where(is_own, launches.c.occasion != "").limit(1)).first()
+        is None
+    ):
+        return {}
+    people = func.count(deliveries.c.fingerprint.distinct())
+    counted = select_held(launches.c.occasion, people).where(is_own, launches.c.state.in_(REACHED))
+    ordered = counted.group_by(launches.c.occasion).order_by(func.min(launches.c.intent_at))
+    return {wave: int(count) for wave, count in connection.execute(ordered)}
 
 
 def find_campaign_id(ledger: Ledger, identity: Identity) -> int | None:
@@ -289,7 +323,11 @@ def _move_deliveries(connection: Connection, campaign_id: int, old: str, new: st
     """Move deliveries to another id. Of two of one person the more certain one stays."""
     other = deliveries.alias()
     sent = select(launches.c.id).where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
-    is_twin = and_(other.c.campaign_id == campaign_id, other.c.fingerprint == deliveries.c.fingerprint)
+    is_twin = and_(
+        other.c.campaign_id == campaign_id,
+        other.c.fingerprint == deliveries.c.fingerprint,
+        other.c.occasion == deliveries.c.occasion,
+    )
     is_weaker = or_(
         deliveries.c.released.is_(True),
         and_(other.c.launch_id.in_(sent), deliveries.c.launch_id.not_in(sent)),

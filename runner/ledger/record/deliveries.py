@@ -23,18 +23,26 @@ from sqlalchemy import (
 from runner.errors import LockfileError
 from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into
-from runner.ledger.fingerprint import launch_key
+from runner.ledger.fingerprint import launch_key, on_occasion
 from runner.ledger.model import LaunchRecord, Outcome, RecordedDeliveries
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED, iterate_launches
-from runner.ledger.tables import campaigns, deliveries, former_names, label_message, launches, select_held
+from runner.ledger.tables import (
+    campaigns,
+    deliveries,
+    former_names,
+    in_wave,
+    label_message,
+    launches,
+    select_held,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 
 LOCKFILE_COLUMNS = (
-    *("message", "launch_key", "tag", "payload_digest", "project_launch_guid", "outcome_at", "asks", "arm"),
-    "run",
+    *("message", "occasion", "launch_key", "tag", "payload_digest", "project_launch_guid", "outcome_at"),
+    *("asks", "arm", "run"),
 )
 _REACHED_NOBODY = ("not_sent", "rejected")
 _GROUP = 5_000
@@ -131,19 +139,21 @@ def enter_campaign(connection: Connection, target: str, name: str) -> int:
 def read_known(
     connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
 ) -> RecordedDeliveries:
-    """Return the fingerprints of a campaign's deliveries that are sent, or may have been.
+    """Return a campaign's deliveries that are sent, or may have been.
 
     `message_ids` maps former ids of messages to current ones.
     """
     current = message_ids or {}
     known = RecordedDeliveries({}, {})
-    query = select_held(deliveries.c.message, deliveries.c.fingerprint, launches.c.state)
-    for name, fingerprint, state in connection.execute(query.where(deliveries.c.campaign_id == campaign_id)):
+    columns = deliveries.c.message, deliveries.c.fingerprint, deliveries.c.occasion, launches.c.state
+    query = select_held(*columns).where(deliveries.c.campaign_id == campaign_id)
+    for name, fingerprint, occasion, state in connection.execute(query):
         message = current.get(name, name)
         reached = known.sent if state == "sent" else known.unresolved
-        reached.setdefault(message, set()).add(fingerprint)
+        delivery = on_occasion(fingerprint, occasion)
+        reached.setdefault(message, set()).add(delivery)
         if state == UNEXPLAINED:
-            known.unexplained.setdefault(message, set()).add(fingerprint)
+            known.unexplained.setdefault(message, set()).add(delivery)
     for shelf in (known.unresolved, known.unexplained):
         for message in shelf:
             shelf[message] -= known.sent.get(message, set())
@@ -207,7 +217,7 @@ def iterate_held(
 
 def describe_entry(row: Row[Any], recipients: tuple[str, ...]) -> dict[str, Any]:
     """Return the fields of a `LaunchEntry` from a row with `LOCKFILE_COLUMNS`."""
-    names = ("message", "tag", "payload_digest", "arm", "asks", "run")
+    names = ("message", "occasion", "tag", "payload_digest", "arm", "asks", "run")
     return {"key": row.launch_key, "recipients": recipients, **{name: getattr(row, name) for name in names}}
 
 
@@ -222,7 +232,10 @@ def renew_launch_keys(
     if held:
         statement = update(launches).where(launches.c.id == bindparam("b_id"))
         renewed = [
-            {"b_id": row.id, "b_key": launch_key(campaign, row.message, row.payload_digest, people)}
+            {
+                "b_id": row.id,
+                "b_key": launch_key(campaign, row.message, row.payload_digest, people, row.occasion),
+            }
             for row, people in held
         ]
         connection.execute(statement.values(launch_key=bindparam("b_key")), renewed)
@@ -230,14 +243,17 @@ def renew_launch_keys(
 
 
 def count_states(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
+    connection: Connection,
+    campaign_id: int,
+    message_ids: Mapping[str, str] | None = None,
+    wave: str = "",
 ) -> dict[tuple[str, str], int]:
-    """Return the number of recipients by message and the state of their latest launch."""
+    """Return the number of recipients by message and the state of their latest launch, in a wave if any."""
     # By launch, so that an index alone is read.
     people = select(func.count()).where(deliveries.c.launch_id == launches.c.id).scalar_subquery()
     query = (
         select(label_message(message_ids), launches.c.state, func.sum(people))
-        .where(launches.c.campaign_id == campaign_id)
+        .where(in_wave(campaign_id, wave))
         .group_by("current_id", launches.c.state)
     )
     return {(message, state): int(count) for message, state, count in connection.execute(query) if count}
@@ -245,16 +261,16 @@ def count_states(
 
 def read_digests(
     connection: Connection, campaign_id: int, people: Collection[str]
-) -> Iterator[tuple[str, str, str, str]]:
+) -> Iterator[tuple[str, str, str, str, str]]:
     """Yield what some people, by fingerprint, got or may have got.
 
-    That is the message, fingerprint, payload's digest, and state of the launch.
+    That is the message, fingerprint, occasion, payload's digest, and state of the launch.
     """
     messages = select(launches.c.message).distinct().where(launches.c.campaign_id == campaign_id)
-    columns = deliveries.c.message, deliveries.c.fingerprint, launches.c.payload_digest, launches.c.state
+    person = deliveries.c.message, deliveries.c.fingerprint, deliveries.c.occasion
     # By the whole primary key.
     is_theirs = and_(deliveries.c.campaign_id == campaign_id, deliveries.c.message.in_(messages))
-    query = select_held(*columns).where(is_theirs)
+    query = select_held(*person, launches.c.payload_digest, launches.c.state).where(is_theirs)
     yield from map(tuple, iterate_rows(connection, query, deliveries.c.fingerprint, people))
 
 

@@ -30,7 +30,7 @@ from sqlalchemy import (
 from runner.errors import RunLockedError, RunnerError
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import find_absorbed, insert_into, insert_missing, note_absorbed
-from runner.ledger.fingerprint import launch_key
+from runner.ledger.fingerprint import launch_key, on_occasion
 from runner.ledger.model import LaunchEntry, Outcome, ReservedLaunch
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.record.deliveries import (
@@ -155,7 +155,7 @@ def absorb_launches(connection: Connection, campaign_id: int, records: Iterable[
         row = known[record.project_launch_guid]
         # The key is a digest of the people: another machine has found more, or has them under a former id.
         if (row.message, row.launch_key) != (record.message, record.key):
-            people = list_deliveries(campaign_id, record.message, row.id, record.recipients)
+            people = list_deliveries(campaign_id, record.message, row.id, record.recipients, record.occasion)
             _adopt_people(connection, campaign_id, people)
     fill_in_runs(connection, campaign_id, [one for one in told if one.project_launch_guid in present])
     return len(missing)
@@ -184,7 +184,7 @@ def enter_adopted(
 
 def add_recipients(connection: Connection, campaign_id: int, launch: Claim, people: Collection[str]) -> int:
     """Enter people whom an adopted launch has reached as well, unless on record; return their number."""
-    rows = list_deliveries(campaign_id, launch.message, launch.launch_id, sorted(people))
+    rows = list_deliveries(campaign_id, launch.message, launch.launch_id, sorted(people), launch.occasion)
     return _adopt_people(connection, campaign_id, rows)
 
 
@@ -202,7 +202,7 @@ def adopt_in_part(
     owner = find_owner(connection, campaign_id, guid)
     everybody = sorted(launch.recipients | reached)
     if owner is None:
-        key = launch_key(campaign, launch.message, digest, everybody)
+        key = launch_key(campaign, launch.message, digest, everybody, launch.occasion)
         record_outcomes(connection, [Outcome(launch.id, "sent", at, guid, ADOPTED)])
         changed = {"launch_key": key, "recipients": len(everybody)}
     elif owner.message == launch.message:
@@ -215,7 +215,8 @@ def adopt_in_part(
         )
     connection.execute(update(launches).where(launches.c.id == launch.id).values(changed))
     holder = launch.id if owner is None else owner.id
-    _adopt_people(connection, campaign_id, list_deliveries(campaign_id, launch.message, holder, everybody))
+    rows = list_deliveries(campaign_id, launch.message, holder, everybody, launch.occasion)
+    _adopt_people(connection, campaign_id, rows)
 
 
 def _adopt_people(connection: Connection, campaign_id: int, rows: Iterable[dict[str, Any]]) -> int:
@@ -263,6 +264,7 @@ def enter_launches(
             "id": launch_id,
             "campaign_id": campaign_id,
             "message": item.message,
+            "occasion": item.occasion,
             "launch_key": item.key,
             "tag": item.tag,
             "payload_digest": item.payload_digest,
@@ -280,15 +282,21 @@ def enter_launches(
     return ids, [
         row
         for launch_id, item in pairs
-        for row in list_deliveries(campaign_id, item.message, launch_id, item.recipients)
+        for row in list_deliveries(campaign_id, item.message, launch_id, item.recipients, item.occasion)
     ]
 
 
 def list_deliveries(
-    campaign_id: int, message: str, launch_id: int, people: Iterable[str]
+    campaign_id: int, message: str, launch_id: int, people: Iterable[str], occasion: str
 ) -> Iterator[dict[str, Any]]:
     """Return the rows of people's deliveries by a launch."""
-    shared = {"campaign_id": campaign_id, "message": message, "launch_id": launch_id, "released": False}
+    shared = {
+        "campaign_id": campaign_id,
+        "message": message,
+        "occasion": occasion,
+        "launch_id": launch_id,
+        "released": False,
+    }
     return ({**shared, "fingerprint": fingerprint} for fingerprint in people)
 
 
@@ -348,8 +356,8 @@ def add_reserved(
     """Add the recipients of unknown reservations to the `known` deliveries as unresolved."""
     for launch in (launch for reservation in told for launch in reservation.launches):
         message = message_ids.get(launch.message, launch.message)
-        people = set(launch.recipients) - known.sent.get(message, set())
-        known.unresolved.setdefault(message, set()).update(people)
+        people = {on_occasion(person, launch.occasion) for person in launch.recipients}
+        known.unresolved.setdefault(message, set()).update(people - known.sent.get(message, set()))
 
 
 def list_open(
@@ -378,7 +386,7 @@ class UnexplainedLaunch:
     A lost run may have sent it: its people count as unresolved for each message that it may have been
     (`held`: fingerprints by message) until a person decides, also where a later list lacks it. `tag`,
     `started_at` (UTC, ISO 8601) and `definition` are as listed. Unless it `is_whole`, recipients were missing
-    from the list, and all that it may have reached are held.
+    from the list, and all that it may have reached are held. `occasion` is the campaign's when it was found.
     """
 
     project_launch_guid: str
@@ -387,6 +395,7 @@ class UnexplainedLaunch:
     definition: dict[str, Any] = field(repr=False)
     held: Mapping[str, Collection[str]] = field(repr=False)
     is_whole: bool = True
+    occasion: str = ""
 
     @property
     def people(self) -> set[str]:
@@ -400,7 +409,7 @@ def hold_people(connection: Connection, campaign_id: int, launch: UnexplainedLau
     definition = json.dumps(launch.definition)
     # It has no key or payload of ours: the service's guid stands for both.
     message, guid = next(iter(launch.held), ""), launch.project_launch_guid
-    entry = LaunchEntry(message, guid, launch.tag, guid, tuple(launch.people))
+    entry = LaunchEntry(message, guid, launch.tag, guid, tuple(launch.people), occasion=launch.occasion)
     (launch_id,), _ = enter_launches(
         connection,
         campaign_id,
@@ -417,7 +426,7 @@ def hold_people(connection: Connection, campaign_id: int, launch: UnexplainedLau
     rows = [
         row
         for message, people in launch.held.items()
-        for row in list_deliveries(campaign_id, message, launch_id, sorted(people))
+        for row in list_deliveries(campaign_id, message, launch_id, sorted(people), launch.occasion)
     ]
     if rows:
         CLAIM.run(connection, rows)
@@ -429,7 +438,7 @@ def list_unexplained(
     """Return a campaign's unexplained launches, the earliest first."""
     current = message_ids or {}
     are_theirs = launches.c.campaign_id == campaign_id, launches.c.state == UNEXPLAINED
-    columns = "project_launch_guid", "tag", "intent_at", "definition", "detail"
+    columns = "project_launch_guid", "tag", "intent_at", "definition", "detail", "occasion"
     found = []
     for row, held in iterate_launches(
         connection, columns, *are_theirs, order=(launches.c.intent_at, launches.c.id)
@@ -438,9 +447,8 @@ def list_unexplained(
         for message, person in held:
             people.setdefault(current.get(message, message), set()).add(person)
         definition, is_whole = json.loads(row.definition or "{}"), row.detail != _IN_PART
-        found.append(
-            UnexplainedLaunch(row.project_launch_guid, row.tag, row.intent_at, definition, people, is_whole)
-        )
+        guid, at = row.project_launch_guid, row.intent_at
+        found.append(UnexplainedLaunch(guid, row.tag, at, definition, people, is_whole, row.occasion))
     return found
 
 

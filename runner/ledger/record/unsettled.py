@@ -29,7 +29,9 @@ UNEXPLAINED = "unexplained"
 """The state of launches that the service lists and no record explains (`ledger.record.entry`)."""
 REACHED = (*OPEN, "sent", UNEXPLAINED)
 """The states of launches that may have been sent."""
-_UNSETTLED = ("message", "launch_key", "tag", "definition", "definition_digest", "intent_at", "detail")
+_UNSETTLED = (
+    *("message", "occasion", "launch_key", "tag", "definition", "definition_digest", "intent_at", "detail"),
+)
 
 
 def list_unsettled(connection: Connection, campaign_id: int) -> list[Unsettled]:
@@ -49,6 +51,7 @@ def list_unsettled(connection: Connection, campaign_id: int) -> list[Unsettled]:
             intent_at=row.intent_at,
             detail=row.detail,
             definition_digest=row.definition_digest or "",
+            occasion=row.occasion,
         )
         for row, held in iterate_launches(connection, _UNSETTLED, *are_theirs)
     ]
@@ -168,6 +171,7 @@ class Claim:
     people: frozenset[str]
     message: str = ""
     project_launch_guid: str = ""
+    occasion: str = ""
 
 
 def read_claims(connection: Connection, target: str, guids: Collection[str]) -> dict[str, Claim]:
@@ -190,10 +194,10 @@ def list_adopted(connection: Connection, campaign_id: int) -> list[Claim]:
 
 
 def _iterate_claims(connection: Connection, *conditions: ColumnElement[bool]) -> Iterator[Claim]:
-    columns = "campaign_id", "message", "project_launch_guid", "detail"
+    columns = "campaign_id", "message", "project_launch_guid", "occasion", "detail"
     for row, held in iterate_launches(connection, columns, *conditions):
         people = frozenset(person for _, person in held)
-        is_adopted, named = row.detail == ADOPTED, (row.message, row.project_launch_guid)
+        is_adopted, named = row.detail == ADOPTED, (row.message, row.project_launch_guid, row.occasion)
         yield Claim(row.id, row.campaign_id, is_adopted, people, *named)
 
 

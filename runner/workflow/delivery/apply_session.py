@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from runner.campaign.model import name_wave
 from runner.delivery.campaign_ref import ListedCampaign
 from runner.delivery.recovery import LostLaunches, Recovery, SettleSummary
 from runner.errors import UnusableListError
@@ -103,6 +104,7 @@ class ApplySession:
             campaign_id=self.number(campaign),
             campaign=campaign.name,
             key=self.workspace.key,
+            wave=campaign.wave,
             now=self.workspace.now_text,
             lock=self.locks[campaign.name],
             is_embedded=self.workspace.target.base_url is None,
@@ -309,9 +311,14 @@ class ApplySession:
 
 
 def _list_tags(campaign: Campaign, recorded: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Return the current and possible former tags of messages, by id."""
+    """Return the current and possible former tags of messages, by id; those of earlier waves are not."""
     # All messages, since an adopted launch may make a follow-up due that was sent as well.
+    wave, former = campaign.wave, campaign.renamed_from
     return {
-        message.id: {*campaign.list_tags(message.id), *campaign.renamed_from, *recorded.get(message.id, ())}
+        message.id: {
+            *campaign.list_tags(message.id),
+            *(name_wave(name, wave) for name in former),
+            *(tag for tag in recorded.get(message.id, ()) if name_wave(tag, wave) == tag),
+        }
         for message in campaign.messages
     }

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 GROUP_LAUNCHES = 2_000
 GROUP_RECIPIENTS = 100_000
 """The most launches, and recipients, reserved with one push."""
-_SHARED = ("message", "key", "tag", "payload_digest", "recipients", "arm")
+_SHARED = ("message", "occasion", "key", "tag", "payload_digest", "recipients", "arm")
 """The fields of an intent that other machines learn."""
 
 
@@ -205,8 +205,9 @@ class RemoteIntents:
     def _describe(
         self, item: PlanResult, group: Sequence[PlannedLaunch], run: Run | None
     ) -> list[ReservedLaunch]:
-        target, name = self._workspace.target.name, item.campaign.name
-        ref = CampaignRef(self._ledger, target, item.record.require_entered(), name, self._workspace.key)
+        target, campaign = self._workspace.target.name, item.campaign
+        number, key = item.record.require_entered(), self._workspace.key
+        ref = CampaignRef(self._ledger, target, number, campaign.name, key, wave=campaign.wave)
         at = self._workspace.now_text()
         pairs = ((launch, ref.make_intent(launch)) for launch in group)
         return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from runner.ledger.fingerprint import on_occasion
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.record.deliveries import read_digests
 from runner.plan.planner import iterate_offers
@@ -42,17 +43,18 @@ def _compare_campaign(ledger: Ledger, key: TargetKey, item: PlanResult) -> list[
     current: dict[str, dict[str, str]] = defaultdict(dict)
     for phone, offers in iterate_offers(campaign, RecordedDeliveries({}, {}), None):
         fingerprint = key.fingerprint(phone)
-        for message, payload, _ in offers:
-            if fingerprint in record.known.sent.get(message.id, ()):
-                current[message.id][fingerprint] = payload.digest
+        for offer in offers:
+            message = offer.message.id
+            if on_occasion(fingerprint, offer.occasion) in record.known.sent.get(message, ()):
+                current[message][fingerprint] = offer.payload.digest
         if all(len(current[message]) >= count for message, count in wanted.items()):
             break
     people = {fingerprint for found in current.values() for fingerprint in found}
     with ledger.reading() as connection:
         changed = {
             message
-            for name, person, digest, state in read_digests(connection, record.campaign_id, people)
+            for name, person, wave, digest, state in read_digests(connection, record.campaign_id, people)
             for message in (campaign.message_ids.get(name, name),)
-            if state == "sent" and current[message].get(person, digest) != digest
+            if state == "sent" and wave == campaign.wave and current[message].get(person, digest) != digest
         }
     return [message.id for message in campaign.messages if message.id in changed]

@@ -16,7 +16,7 @@ from runner.errors import LimitError, PausedError, RunnerError, UsageError
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_lockfile, read_campaign_name
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.record.campaign_record import Record
-from runner.plan.decider import DIFFERS, UNREAD
+from runner.plan.answer_rule import DIFFERS, UNREAD
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import concerns
 from runner.plan.planner import Planner
