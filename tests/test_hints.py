@@ -44,6 +44,8 @@ OTHER_FILE = {
     ("variants-analysis-without-arms", "arms"),
     ("variants-of-without-arms", "arms"),
     ("yaml-hash-cuts-order", "text"),
+    # It stands at the file's top, not where texts and people are.
+    ("languages-missing", "languages"),
     # A line for the file of the CI job, not for the campaign's.
     ("file-lfs-pointer-included", "lfs"),
     # The text goes on in the next line.
@@ -86,6 +88,22 @@ MENDED = [
     ("invalid/phone-excluded-invalid", "campaign.yaml", '"+1415555"', '"+14155550155"'),
     ("invalid/export-columns", "campaign.yaml", "[City, citty, Mobile]", "[City, Mobile]"),
     ("invalid/file-conflict", "pulse.yaml", "<<<<<<< HEAD\n", ""),
+    (
+        "invalid/languages-missing",
+        "campaign.yaml",
+        "name: p",
+        "languages: {default: en, known: [en, es]}\nname: p",
+    ),
+    ("invalid/languages-list", "campaign.yaml", "default: fr", "default: en"),
+    ("invalid/languages-list", "campaign.yaml", "es, ES", "es"),
+    ("invalid/text-untranslated", "campaign.yaml", '{en: "Large"}', "Large"),
+    ("invalid/text-language-unknown", "campaign.yaml", 'pt-br: "Bom dia", ', ""),
+    ("invalid/text-language-unknown", "campaign.yaml", "[en, pt-BR]", "[en, pt-BR, fr]"),
+    ("invalid/response-two-meanings", "campaign.yaml", 'it: "Sole"', 'it: "Dopo"'),
+    ("invalid/response-two-meanings", "campaign.yaml", 'it: "5 stelle"', 'it: "1 stella"'),
+    ("invalid/recipient-language-unknown", "people.csv", "es-MX", "es"),
+    ("invalid/csv-no-such-language-column", "campaign.yaml", "_column: language", "_column: home_language"),
+    ("valid/languages", "campaign.yaml", 'ar: "أهلا!"', 'ar: "أهلا {{ first_name }}!"'),
     ("invalid/limit-segments", "campaign.yaml", "segments_per_message: 1", "segments_per_message: 2"),
     (
         "invalid/message-renamed-from-claimed-twice",

@@ -13,6 +13,7 @@ from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file
 from runner.audience.phone import REGION_HINT, find_region_fault
 from runner.campaign.model import SCORED, AnswerCondition, FileRecipients, RecipientSource
+from runner.campaign.translations import find_translation_problems
 from runner.campaign.variants import find_problems
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.json_schema import schema_text
@@ -21,7 +22,7 @@ from runner.timing.schedule import Schedule, read_schedule
 from runner.timing.window import Calendar, LocalWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
     from fractions import Fraction
     from pathlib import Path
@@ -48,6 +49,7 @@ def check_campaign(
         words = f"the file's name gives no name for the campaign: {campaign.name!r}"
         hint = "write `name:` with letters, digits, `.`, `_` and `-`"
         yield Position(campaign.file, 1, 1).problem("campaign-name", words, hint)
+    yield from find_translation_problems(campaign, document)
     yield from _check_messages(campaign)
     for index, message in enumerate(campaign.messages):
         yield from _check_follow_up(campaign, index, message)
@@ -86,10 +88,11 @@ def _check_messages(campaign: Campaign) -> Iterator[Diagnostic]:
             text = f"the message id `{message.id}` stands twice; first in line {seen[message.id]}"
             yield message.position.problem("message-id-repeated", text, "rename one of them")
         seen.setdefault(message.id, message.position.line)
-        yield from _check_questions(message)
+        languages = () if campaign.languages is None else campaign.languages.known
+        yield from _check_questions(message, languages)
         for varied in campaign.list_arms(message.id).values():
             if varied.questions is not message.questions:
-                yield from _check_questions(varied)
+                yield from _check_questions(varied, languages)
     yield from _check_message_renames(campaign)
 
 
@@ -112,7 +115,7 @@ def _check_message_renames(campaign: Campaign) -> Iterator[Diagnostic]:
             yield message.position.problem("message-id-in-use", text, hint)
 
 
-def _check_questions(message: Message) -> Iterator[Diagnostic]:
+def _check_questions(message: Message, languages: Sequence[str]) -> Iterator[Diagnostic]:
     seen: set[str] = set()
     for question in message.questions:
         if question.tag in seen:
@@ -120,8 +123,11 @@ def _check_questions(message: Message) -> Iterator[Diagnostic]:
             yield question.text.position.problem("question-tag-repeated", text, "rename one of them")
         seen.add(question.tag)
         yield from _check_scale(question)
-        yield from _check_conclusion(question)
-        for response in question.responses:
+        worded = [question.in_language(language) for language in languages] or [question]
+        is_translated = question.conclude_on is not None and bool(question.conclude_on.by_language)
+        for one in worded if is_translated else [question]:
+            yield from _check_conclusion(one)
+        for response in dict.fromkeys(response for one in worded for response in one.responses):
             if normalize_to_word(response.source) in COMMAND_WORDS:
                 words = (
                     f"carriers read {response.source.strip()!r} as a command: "

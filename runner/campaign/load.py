@@ -46,6 +46,7 @@ from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.json_schema import find_problems, load_validator, schema_text
+from runner.source.normalize import fold_answer
 from runner.source.quantity import parse_duration, parse_rate
 from runner.source.storage import (
     HIDDEN,
@@ -459,14 +460,17 @@ class _Reader:
             for one in responses
         )
         read = {"scale": "choice" if responses else "text", **self._read_keys(item, "responses")}
+        texts = tuple(
+            self._text(one, "text")
+            if isinstance(one, dict) and "value" in one
+            else self._text(responses, index)
+            for index, one in enumerate(responses)
+        )
+        if "conclude_on" in read:
+            read["conclude_on"] = _translate_as_response(read["conclude_on"], texts)
         return Question(
             **read,
-            responses=tuple(
-                self._text(one, "text")
-                if isinstance(one, dict) and "value" in one
-                else self._text(responses, index)
-                for index, one in enumerate(responses)
-            ),
+            responses=texts,
             values=values if any(value is not None for value in values) else (),
         )
 
@@ -508,6 +512,15 @@ class _Reader:
         )
         default = dict(found).get(languages.default if languages else "", found[0][1])
         return replace(default, by_language=found)
+
+
+def _translate_as_response(ending: TemplateText, responses: Iterable[TemplateText]) -> TemplateText:
+    """Return a `conclude_on` in all languages, if it is one text that names a response by the default's."""
+    if ending.by_language:
+        return ending
+    wanted = fold_answer(ending.source)
+    named = (one.by_language for one in responses if fold_answer(one.source) == wanted)
+    return replace(ending, by_language=next(named, ()))
 
 
 def _read_value(written: float | str) -> ResponseValue:

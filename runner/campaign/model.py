@@ -9,7 +9,6 @@ from fractions import Fraction
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from runner.source.normalize import fold_answer
 from runner.timing.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -317,15 +316,8 @@ class Question:
     values: tuple[ResponseValue | None, ...] = ()
 
     def in_language(self, language: str) -> Question:
-        """Return the question with the single texts of a language.
-
-        A `conclude_on` that is one text for all names a response in the default language.
-        """
+        """Return the question with the single texts of a language."""
         ending = self.conclude_on
-        if ending is not None and not ending.by_language:
-            wanted = fold_answer(ending.source)
-            named = (one for one in self.responses if one.by_language and fold_answer(one.source) == wanted)
-            ending = next(named, ending)
         return replace(
             self,
             text=self.text.in_language(language),
