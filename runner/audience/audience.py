@@ -40,11 +40,11 @@ _CODES: dict[Role, str] = {"recipients": "recipient-phone-invalid", "exclude": "
 _ROW_CODES = frozenset(
     {
         *(_CODES["recipients"], "csv-row-width", "recipient-timezone-unknown"),
-        *("recipient-region-unknown", "recipient-consent-date"),
+        *("recipient-region-unknown", "recipient-language-unknown", "recipient-consent-date"),
     }
 )
-Row = tuple[int, str, Variables, str | None, str | None, RowConsent]
-"""A row's line, phone in E.164 form, own variables, time zone, region, and consent."""
+Row = tuple[int, str, Variables, str | None, str | None, str | None, RowConsent]
+"""A row's line, phone in E.164 form, own variables, time zone, region, language, and consent."""
 _UNCHANGED: Mapping[int, ConsentChange] = MappingProxyType({})
 
 
@@ -89,6 +89,7 @@ class Recipient(NamedTuple):
         has_consent: consent by the last row that states it; None if none does, or the policy does not require
             it.
         consent_day: the day of consent, perhaps in the future; None if no dates are kept.
+        language: of the texts to them, as in the campaign's `languages`; None if it has none.
     """
 
     phone: str
@@ -100,6 +101,7 @@ class Recipient(NamedTuple):
     region: str | None = None
     has_consent: bool | None = None
     consent_day: date | None = None
+    language: str | None = None
 
 
 @dataclass(slots=True)
@@ -171,7 +173,7 @@ def iterate_audience(
     for index, source in enumerate(campaign.recipients):
         file = source.path if isinstance(source, FileRecipients) else source.position.file
         rows = iterate_source(campaign, "recipients", index, names, problems, tally)
-        for line, phone, given, timezone, region, own in rows:
+        for line, phone, given, timezone, region, language, own in rows:
             number = int(phone)
             if number in seen:
                 tally.duplicates += 1
@@ -182,7 +184,8 @@ def iterate_audience(
             if (change := changes.get(number)) is not None:
                 problems.add(change.note(campaign.recipients, file, line))
             consent = own if change is None else change.consent
-            yield tuple.__new__(Recipient, (phone, variables, index, file, line, timezone, region, *consent))
+            places = index, file, line, timezone, region
+            yield tuple.__new__(Recipient, (phone, variables, *places, *consent, language))
 
 
 def read_excluded(campaign: Campaign, problems: Problems) -> frozenset[str]:
@@ -248,18 +251,20 @@ def iterate_source(
     phones = _open_phones(campaign, role, source, problems_of_rows, findings)
     reads_consent = role == "recipients" and campaign.policy.consent == "required"
     if isinstance(source, InlineRecipient):
-        entries = iter([read_inline(source, problems_of_rows, reads_consent=reads_consent)])
+        entry = read_inline(source, problems_of_rows, campaign.languages, reads_consent=reads_consent)
+        entries = iter([entry])
     else:
-        read = partial(iterate_rows, source, names, problems_of_rows, findings, reads_consent=reads_consent)
+        settings = source, names, problems_of_rows, findings, campaign.languages
+        read = partial(iterate_rows, *settings, reads_consent=reads_consent)
         entries = _iterate_entries(source, problems, read)
     rows, read_phone, is_left_out = 0, phones.read, problems_of_rows.is_left_out
-    for written, line, given, timezone, region, consent in entries:
+    for written, line, given, timezone, region, language, consent in entries:
         numbers = read_phone(written, line, region, timezone)
         if is_left_out(line):
             continue
         rows += 1
         for phone in numbers:
-            yield line, phone, given, timezone, region, consent
+            yield line, phone, given, timezone, region, language, consent
     tally.rows += rows + problems_of_rows.invalid
     tally.invalid += problems_of_rows.invalid
     tally.landlines += findings.counts["landline"]

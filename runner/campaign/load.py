@@ -29,6 +29,7 @@ from runner.campaign.model import (
     FileRecipients,
     FrequencyCap,
     InlineRecipient,
+    Languages,
     Limits,
     Message,
     Policy,
@@ -280,6 +281,8 @@ def _drop_invalid(data: dict[str, Any], violations: Sequence[Sequence[Key]]) -> 
         del data[key]
     if "name" in refused:
         data["name"] = _NAME
+    if "languages" in refused:
+        data["languages"] = None  # so that no text by language is said to need it
     has_messages = "messages" in data
     entries = {path[:2] for path in map(tuple, violations) if len(path) > 1 and path[0] in _LISTS}
     lost = {key: _take_out(data, key, [i for name, i in entries if name == key]) for key in _LISTS}
@@ -330,6 +333,7 @@ class _Reader:
         self._root = root
         self._position = document.position_of
         self._wave: str = document.data.get("wave", "")
+        self._languages = self._read_languages(document.data)
         self._completes = document.data.get("policy", {}).get("open_session") == "complete"
 
     def read(self) -> Campaign:
@@ -359,7 +363,16 @@ class _Reader:
             **{key: data.get(key) for key in ("title", "description", "owner", "series")},
             wave=self._wave,
             shows_comments=data.get("report", {}).get("comments", False),
+            languages=self._languages,
         )
+
+    def _read_languages(self, data: dict[str, Any]) -> Languages | None:
+        if data.get("languages") is None:
+            return None
+        known: list[str] = data["languages"]["known"]
+        default: str = data["languages"]["default"]
+        found = Languages(default, tuple(known), self._position(data["languages"], "default"))
+        return replace(found, default=found.find(default) or default)
 
     def _source(self, row: dict[str, Any]) -> RecipientSource:
         if "csv" in row:
@@ -371,6 +384,7 @@ class _Reader:
             self._position(row, "phone"),
             row.get("timezone"),
             Consent(**row["consent"]) if "consent" in row else None,
+            row.get("language"),
         )
 
     def _file(self, row: dict[str, Any]) -> FileRecipients:
@@ -389,6 +403,7 @@ class _Reader:
             row.get("encoding"),
             skips_invalid=row.get("invalid_rows") == "skip",
             phone_form=row.get("phone_form"),
+            language_column=row.get("language_column"),
         )
 
     def _variants(self, item: dict[str, Any]) -> Variants:
@@ -433,12 +448,17 @@ class _Reader:
 
     def _question(self, item: dict[str, Any]) -> Question:
         responses: list[str | dict[str, Any]] = item.get("responses", [])
-        values = tuple(_read_value(one["value"]) if isinstance(one, dict) else None for one in responses)
+        values = tuple(
+            _read_value(one["value"]) if isinstance(one, dict) and "value" in one else None
+            for one in responses
+        )
         read = {"scale": "choice" if responses else "text", **self._read_keys(item, "responses")}
         return Question(
             **read,
             responses=tuple(
-                self._text(one, "text") if isinstance(one, dict) else self._text(responses, index)
+                self._text(one, "text")
+                if isinstance(one, dict) and "value" in one
+                else self._text(responses, index)
                 for index, one in enumerate(responses)
             ),
             values=values if any(value is not None for value in values) else (),
@@ -461,7 +481,9 @@ class _Reader:
         return read
 
     def _text(self, container: dict[str, Any] | list[Any], key: Key) -> TemplateText:
-        source: str = container[key]  # type: ignore[index]
+        source: str | dict[str, Any] = container[key]  # type: ignore[index]
+        if isinstance(source, dict):
+            return self._translated(source)
         position = self._position(container, key)
         place = self._document.place(container, key)
         if place is None or place.style != "|":
@@ -470,6 +492,16 @@ class _Reader:
         first = next((line for line in self._document.lines[position.line :] if line.strip()), "")
         indent = len(first) - len(first.lstrip(" ")) + 1
         return TemplateText(source, position, position.line + 1, indent, is_block=True)
+
+    def _translated(self, written: dict[str, Any]) -> TemplateText:
+        """Return a text by language, which reads as the default language's; else as the first."""
+        languages = self._languages
+        found = tuple(
+            ((languages.find(code) if languages else None) or code, self._text(written, code))
+            for code in written
+        )
+        default = dict(found).get(languages.default if languages else "", found[0][1])
+        return replace(default, by_language=found)
 
 
 def _read_value(written: float | str) -> ResponseValue:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from runner.source.normalize import fold_answer
 from runner.timing.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -27,7 +28,12 @@ PhoneForm = Literal["international", "national"]
 """The form of phones that are digits with neither `+` nor another prefix."""
 Landlines = Literal["refuse", "warn", "allow"]
 ColumnKey = Literal[
-    "phone_column", "timezone_column", "region_column", "consent.source_column", "consent.date_column"
+    "phone_column",
+    "timezone_column",
+    "region_column",
+    "language_column",
+    "consent.source_column",
+    "consent.date_column",
 ]
 DEFAULT_REVIEW_MARGIN = Fraction(1, 10)
 DEFAULT_READ_REPLIES_WITHIN = timedelta(hours=24)
@@ -65,6 +71,7 @@ class InlineRecipient(NamedTuple):
     position: Position
     timezone: str | None = None
     consent: Consent | None = None
+    language: str | None = None
 
     @property
     def country(self) -> str | None:
@@ -85,6 +92,7 @@ class FileRecipients:
         encoding: None to detect it.
         skips_invalid: True to skip unreadable rows instead of reporting errors.
         phone_form: the form of digits without a prefix; None to read them both ways.
+        language_column: column of languages; None for the campaign's default.
     """
 
     path: Path
@@ -98,6 +106,7 @@ class FileRecipients:
     encoding: str | None = None
     skips_invalid: bool = False
     phone_form: PhoneForm | None = None
+    language_column: str | None = None
 
     @property
     def columns(self) -> dict[ColumnKey, str]:
@@ -107,6 +116,7 @@ class FileRecipients:
             "phone_column": self.phone_column,
             "timezone_column": self.timezone_column,
             "region_column": self.region_column,
+            "language_column": self.language_column,
             "consent.source_column": None if consent is None else consent.source_column,
             "consent.date_column": None if consent is None else consent.date_column,
         }
@@ -222,8 +232,22 @@ DEFAULT_RECIPIENTS_PER_SEND = 500
 
 
 @dataclass(frozen=True, slots=True)
+class Languages:
+    """The languages of a campaign's texts: BCP 47 tags as written in `known`, the `default` among them."""
+
+    default: str
+    known: tuple[str, ...]
+    position: Position
+
+    def find(self, written: str) -> str | None:
+        """Return the known language that a tag means, whatever its case; None if there is none."""
+        wanted = written.strip().casefold()
+        return next((one for one in self.known if one.casefold() == wanted), None)
+
+
+@dataclass(frozen=True, slots=True)
 class TemplateText:
-    """A Jinja2 template in the campaign file.
+    """A Jinja2 template in the campaign file; of a text by language, the default language's.
 
     Attributes:
         source: the template's text.
@@ -232,6 +256,7 @@ class TemplateText:
         indent: the file's column at which the template's lines start, from 1.
         is_block: True if template and file have the same lines (a `|` scalar).
         quote: the quotes that stand around it in the file; empty if there are none.
+        by_language: the text in each language, the default's among them; empty for one text for all.
     """
 
     source: str
@@ -240,6 +265,11 @@ class TemplateText:
     indent: int
     is_block: bool
     quote: str = ""
+    by_language: tuple[tuple[str, TemplateText], ...] = ()
+
+    def in_language(self, language: str) -> TemplateText:
+        """Return the single text of a language: itself if it is one for all."""
+        return next((text for code, text in self.by_language if code == language), self)
 
     @property
     def inner_quote(self) -> str:
@@ -256,8 +286,11 @@ class TemplateText:
 class Question:
     """One question of a survey.
 
+    A response is the same one in all languages: its place, its value, and in reports its text in the default
+    language (`responses[place].source`); `responses[place].in_language("es").source` is its text in Spanish.
+
     Attributes:
-        responses: as they are sent; none for a freeform question.
+        responses: as they are sent, each by language if it is given so; none for a freeform question.
         values: of the responses; None for one whose text says it. Empty if the campaign gives none.
     """
 
@@ -267,6 +300,23 @@ class Question:
     scale: Scale = "choice"
     conclude_on: TemplateText | None = None
     values: tuple[ResponseValue | None, ...] = ()
+
+    def in_language(self, language: str) -> Question:
+        """Return the question with the single texts of a language.
+
+        A `conclude_on` that is one text for all names a response in the default language.
+        """
+        ending = self.conclude_on
+        if ending is not None and not ending.by_language:
+            wanted = fold_answer(ending.source)
+            named = (one for one in self.responses if one.by_language and fold_answer(one.source) == wanted)
+            ending = next(named, ending)
+        return replace(
+            self,
+            text=self.text.in_language(language),
+            responses=tuple(response.in_language(language) for response in self.responses),
+            conclude_on=None if ending is None else ending.in_language(language),
+        )
 
 
 def ask_openly(text: TemplateText) -> tuple[Question, ...]:
@@ -286,6 +336,9 @@ class After:
     message: str
     wait: timedelta
     position: Position
+
+
+_TEXT_FIELDS = ("text", "introduction", "conclusion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +364,15 @@ class Message:
     after: After | None = None
     to: Addressees | AnswerCondition = "everyone"
     replies: Replies = "ignored"
+
+    def in_language(self, language: str) -> Message:
+        """Return the message with the single texts of a language."""
+        texts = {name: text for name in _TEXT_FIELDS if (text := getattr(self, name)) is not None}
+        return replace(
+            self,
+            questions=tuple(question.in_language(language) for question in self.questions),
+            **{name: text.in_language(language) for name, text in texts.items()},
+        )
 
     def iterate_texts(self) -> Iterator[TemplateText]:
         """Yield its templates."""
@@ -398,6 +460,7 @@ class Campaign:
         is_new: whether it says that it has none (`renamed_from: none`).
         is_named: whether its file gives the name.
         lockfile: whether the lockfile lists launches or counts them.
+        languages: of its texts; None if all are in one language.
         export_columns: columns of the audience for files of answers, each with its position.
         score: the tag of the question with the campaign's score; None to use the scales that messages share.
         score_target: what that score should reach, a line in reports.
@@ -436,6 +499,7 @@ class Campaign:
     series: str | None = None
     wave: str = ""
     shows_comments: bool = False
+    languages: Languages | None = None
     stamp: object = field(default=None, compare=False, repr=False)
     digest: str = field(default="", compare=False, repr=False)
 
@@ -487,6 +551,14 @@ class Campaign:
             return {}
         message = next(message for message in self.messages if message.id == message_id)
         return {arm.id: arm.apply_to(message) for arm in self.variants.arms}
+
+    def iterate_sent(self, message: Message) -> Iterator[Message]:
+        """Yield a message with the single texts that are sent: its own and each arm's, in each language."""
+        for one in (message, *self.list_arms(message.id).values()):
+            if self.languages is None:
+                yield one
+            else:
+                yield from map(one.in_language, self.languages.known)
 
     def list_tags(self, message_id: str) -> tuple[str, ...]:
         """Return the project tags that a message is sent with."""

@@ -77,7 +77,7 @@ class PartitionAudience:
         sources = self._campaign.recipients
         places = [one.position.file if isinstance(one, InlineRecipient) else one.path for one in sources]
         seen: set[str] = set()
-        for index, (line, phone, given, timezone, region, own) in self._rows:
+        for index, (line, phone, given, timezone, region, language, own) in self._rows:
             if phone in seen:
                 self.duplicates += 1
                 continue
@@ -87,7 +87,9 @@ class PartitionAudience:
                 problems.add(change.note(sources, place, line))
             consent = own if change is None else change.consent
             variables = {**shared, **given} if shared else given
-            yield Recipient._make((phone, variables, index, place, line, timezone, region, *consent))
+            yield Recipient(
+                phone, variables, index, place, line, timezone, region, *consent, language=language
+            )
 
     def _find_consent_changes(self, last_day: date | None) -> Mapping[int, ConsentChange]:
         changes = ConsentChanges(last_day)

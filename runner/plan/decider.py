@@ -83,7 +83,9 @@ class Decider:
         # Of their own: those of `_timekeepers` remember what holds at the present moment.
         self._later = {index: self._make_timekeepers() for index in self.follows}
         self.outlook = Outlook(campaign, compiled, self._find_session) if self._timekeepers else None
-        self._is_plain = self._sends_to_all() and len(self._unvaried) == len(compiled)
+        self._is_plain = (
+            self._sends_to_all() and campaign.languages is None and len(self._unvaried) == len(compiled)
+        )
 
     def _sends_to_all(self) -> bool:
         """Return whether exclusion is the only reason not to text somebody."""
@@ -175,7 +177,7 @@ class Decider:
             found = Decision(index, barred)
         if found is None or found.disposition not in _UNDECIDED:
             return found
-        arm, renderer = self._choose_renderer(compiled_message, recipient.phone)
+        arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
         try:
             return found._replace(arm=arm, coming=renderer.render(recipient.vars))
         except (MissingVariablesError, TemplateProblemError):
@@ -192,7 +194,7 @@ class Decider:
             found = self._find_record(index, compiled_message, known_as)
             # Recipients held for a launch may have got the very text that is looked for here.
             if found is None or UNEXPLAINED in found.reasons:
-                arm, renderer = self._choose_renderer(compiled_message, recipient.phone)
+                arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
                 try:
                     yield Offer(renderer.message, renderer.render(recipient.vars), arm, self._occasion)
                 except (MissingVariablesError, TemplateProblemError):
@@ -242,7 +244,7 @@ class Decider:
         reporter: RowReporter,
     ) -> Decision:
         ready = self._find_ready(index, compiled_message.message, known_as)
-        arm, renderer = self._choose_renderer(compiled_message, recipient.phone)
+        arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
         # Recipients who wait are rendered, too, so that problems of follow-ups show before the first message.
         rendered = self._render(index, arm, renderer, recipient, reporter)
         largest = rendered.payload.largest if rendered.payload is not None else 0
@@ -278,14 +280,14 @@ class Decider:
         return Decision(index, "to_send")
 
     def _choose_renderer(
-        self, compiled_message: CompiledMessage, phone: str
+        self, compiled_message: CompiledMessage, phone: str, language: str | None = None
     ) -> tuple[str | None, MessageRenderer]:
         if self._draw is None or not compiled_message.has_arms:
-            return None, compiled_message.renderers[None]
+            return None, compiled_message.choose(None, language)
         arm = self._draw.choose_arm(phone)
         if arm is None:
             raise ValueError("an experiment whose arms have no weight")
-        return arm.id, compiled_message.renderers[arm.id]
+        return arm.id, compiled_message.choose(arm.id, language)
 
     def _find_ready(
         self, index: int, message: Message, known_as: Sequence[str]

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict
 from runner.document import UNSET, Count, Digest, Document, FailedCampaign, Part, Positive, UnsetType
 from runner.ledger.people.replies import UnreadReplies
 from runner.ledger.people.suppressions import Pause
-from runner.plan.model import Coming, MessageCounts, PlannedWave, Span
+from runner.plan.model import Coming, LanguageCounts, MessageCounts, PlannedWave, Span
 from runner.service.target import Destination
 from runner.timing.decision import DueHour
 
@@ -134,6 +134,7 @@ class PlannedMessage(MessageCounts, frozen=True, kw_only=True):
         reasons: why recipients are not texted now, in words, with how many each reason holds back.
         costly_characters: characters outside GSM-7, each with what it costs.
         findable: of an experiment's message that asks: what each pair of arms can show.
+        languages: of a campaign with `languages`: what is sent now in each, most people first.
     """
 
     arms: dict[str, Count]
@@ -143,6 +144,7 @@ class PlannedMessage(MessageCounts, frozen=True, kw_only=True):
     reasons: tuple[CountedReason, ...]
     costly_characters: tuple[ListedCharacter, ...]
     findable: tuple[FindableDifference, ...] = ()
+    languages: tuple[LanguageCounts, ...] | UnsetType = UNSET
 
 
 class ShownLaunch(Part, frozen=True):

@@ -82,6 +82,22 @@ def sum_spans(spans: Iterable[Span]) -> Span:
     return Span(sum(one.least for one in found), sum(one.most for one in found))
 
 
+class LanguageCounts(Part, frozen=True):
+    """What is sent now of one message in one language.
+
+    Attributes:
+        language: as in the campaign's `languages`.
+        recipients: people to send to now.
+        segments: SMS segments to send now.
+        segments_max: SMS segments if every question is asked once, with the conclusions.
+    """
+
+    language: str
+    recipients: Count
+    segments: Count
+    segments_max: Count
+
+
 class Coming(Part, frozen=True):
     """People who may get a message later, for one reason; for a follow-up, all with an earliest time or none.
 
@@ -198,6 +214,7 @@ class MessagePlan(MessageCounts, frozen=True):
         largest: recipients now or later, by the segments of the largest of their texts, so that a limit does
             not stop a follow-up after its first message.
         arms: recipients `to_send` by arm of an experiment's message.
+        languages: the same by language; empty in a campaign without `languages`.
         due: deferred recipients by due time.
         causes: recipients by their disposition and all their reasons, so that each is counted once.
         coming: later messages, by the reasons for the delay.
@@ -206,6 +223,7 @@ class MessagePlan(MessageCounts, frozen=True):
     costly_characters: dict[str, CostlyCharacter] = field(default_factory=dict)
     largest: dict[int, int] = field(default_factory=dict)
     arms: dict[str, int] = field(default_factory=dict)
+    languages: tuple[LanguageCounts, ...] = ()
     due: dict[Due, int] = field(default_factory=dict)
     causes: dict[Cause, int] = field(default_factory=dict)
     coming: tuple[Coming, ...] = ()

@@ -155,7 +155,7 @@ class Conversation:
     """All texts of one message to one recipient.
 
     Attributes:
-        message: an experiment's, as its arm sends it.
+        message: an experiment's, as its arm sends it, in the recipient's language.
         reasons: reasons to show it; none if it was asked for.
     """
 
@@ -164,6 +164,7 @@ class Conversation:
     bubbles: tuple[Bubble, ...]
     arm: str | None = None
     reasons: tuple[CaseReason, ...] = ()
+    language: str | None = None
 
     @property
     def segments(self) -> int:
@@ -192,7 +193,7 @@ class UnplainCharacter(Part, frozen=True):
 
 @dataclass(slots=True)
 class CaseFinder:
-    """A finder of the worst conversations of one message and arm; `people` is the recipients seen."""
+    """A finder of the worst conversations of a message, arm and language; `people` is the recipients seen."""
 
     renderer: MessageRenderer
     arm: str | None = None
@@ -238,7 +239,8 @@ class CaseFinder:
     def converse(self, recipient: Recipient, reasons: tuple[CaseReason, ...] = ()) -> Conversation:
         """Return a recipient's conversation."""
         bubbles = list_bubbles(self.renderer.render(recipient.vars).definition)
-        return Conversation(self.renderer.message, recipient, bubbles, self.arm, reasons)
+        renderer = self.renderer
+        return Conversation(renderer.message, recipient, bubbles, self.arm, reasons, renderer.language)
 
     def list_characters(self) -> list[UnplainCharacter]:
         """Return the characters outside GSM-7 over all texts of the conversations."""

@@ -30,7 +30,7 @@ def show_one(campaign: Campaign, conversations: Iterable[Conversation]) -> Itera
     """Yield the conversations of one person."""
     for one in conversations:
         timing = Items(list(describe_timing(campaign, one.message)))
-        yield Section(_title(one.message, one.arm), [timing, *_show_conversation(one)])
+        yield Section(_title(one.message, one.arm, one.language), [timing, *_show_conversation(one)])
 
 
 def show_worst(
@@ -47,12 +47,13 @@ def show_worst(
             for number, case in enumerate(cases, start=1)
         ]
         timing = Items(list(describe_timing(campaign, cases[0].message)))
-        title = f"{_title(cases[0].message, cases[0].arm)}: {people}"
+        title = f"{_title(cases[0].message, cases[0].arm, cases[0].language)}: {people}"
         yield Section(title, [timing, *shown, Items(list(_remarks(finder)))])
 
 
-def _title(message: Message, arm: str | None) -> str:
+def _title(message: Message, arm: str | None, language: str | None = None) -> str:
     words = f", arm {arm}" if arm is not None else ""
+    words += f", language {language}" if language is not None else ""
     return f"{message.id} ({message.method}, tag {message.tag}{words})"
 
 
@@ -116,7 +117,7 @@ def _answer_words(turn: Turn) -> str:
 
 
 def show_example(campaign: Campaign) -> Iterator[Block]:
-    """Yield a conversation of each message and arm, for readers who must not see the recipients.
+    """Yield a conversation of each message, arm and language, for readers who must not see the recipients.
 
     Only the campaign's own variables have values. Recipients' variables are shown by name, as in
     `‹first_name›`, since the values are private. A text that chooses or computes by such a variable is shown
@@ -135,9 +136,11 @@ def show_example(campaign: Campaign) -> Iterator[Block]:
 
     for message in campaign.messages:
         for arm, varied in campaign.list_arms(message.id).items() or ((None, message),):
-            bubbles = list_bubbles(_define(varied, show))
             timing = Items(list(describe_timing(campaign, varied)))
-            yield Section(_title(varied, arm), [timing, *_show_bubbles(bubbles, is_text=False)])
+            codes = (None,) if campaign.languages is None else campaign.languages.known
+            for code in codes:
+                bubbles = list_bubbles(_define(varied.in_language(code) if code else varied, show))
+                yield Section(_title(varied, arm, code), [timing, *_show_bubbles(bubbles, is_text=False)])
 
 
 def _define(message: Message, show: Callable[[TemplateText], str]) -> dict[str, Any]:
