@@ -40,7 +40,7 @@ _CODES: dict[Role, str] = {"recipients": "recipient-phone-invalid", "exclude": "
 _ROW_CODES = frozenset(
     {
         *(_CODES["recipients"], "csv-row-width", "recipient-timezone-unknown"),
-        *("recipient-region-unknown", "recipient-consent-date"),
+        *("recipient-region-unknown", "recipient-consent-date", "recipient-date-invalid"),
     }
 )
 Row = tuple[int, str, Variables, str | None, str | None, RowConsent]
@@ -247,10 +247,13 @@ def iterate_source(
     problems_of_rows, findings = _RowProblems(source, problems), Findings()
     phones = _open_phones(campaign, role, source, problems_of_rows, findings)
     reads_consent = role == "recipients" and campaign.policy.consent == "required"
+    dates = sorted(campaign.date_columns & names)
     if isinstance(source, InlineRecipient):
-        entries = iter([read_inline(source, problems_of_rows, reads_consent=reads_consent)])
+        entries = iter([read_inline(source, problems_of_rows, dates, reads_consent=reads_consent)])
     else:
-        read = partial(iterate_rows, source, names, problems_of_rows, findings, reads_consent=reads_consent)
+        read = partial(
+            iterate_rows, source, names, problems_of_rows, findings, dates=dates, reads_consent=reads_consent
+        )
         entries = _iterate_entries(source, problems, read)
     rows, read_phone, is_left_out = 0, phones.read, problems_of_rows.is_left_out
     for written, line, given, timezone, region, consent in entries:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import phonenumbers
 
-from runner.audience.consent import UNSAID, ConsentRecord, RowConsent, fold_word, read_consent
+from runner.audience.consent import DATE_LIKE, UNSAID, ConsentRecord, RowConsent, fold_word, read_consent
 from runner.audience.findings import Findings, read_cell
 from runner.audience.phone import (
     PhoneProblem,
@@ -28,18 +28,21 @@ from runner.audience.table import TableProblemError, name_columns, open_table
 from runner.campaign.model import ColumnKey, FileRecipients, InlineRecipient, Variables
 from runner.source.diagnostic import Diagnostic, Problems
 from runner.source.normalize import suggest
+from runner.timing.dates import CellTime, read_time
 from runner.timing.legal_hours import check_region
 from runner.timing.zone import NameProblem, check_zone, keeps_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
+    from re import Pattern
 
     from runner.audience.table import Table
     from runner.campaign.model import Landlines, PhoneForm, RecipientSource
 
 
+Value = TypeVar("Value")
 _MOST_KEPT = 10_000
 """The most names to keep; there are 600 zones, and a wrong column may have a million values."""
 _MOST_DIGITS = 4
@@ -187,7 +190,7 @@ def _find_kind(phone: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceColumn:
+class PlaceColumn(Generic[Value]):
     """A reader of names of one kind in one source; each name is checked once.
 
     Attributes:
@@ -195,17 +198,19 @@ class PlaceColumn:
         code: of the problems.
         check: returns a name's value, or the reason why it is refused.
         column: their column, from 1; 1 in a CSV file.
+        shown: the form of names that messages show whole, beside those of few digits.
     """
 
     kind: str
     code: str
-    check: Callable[[str], str | NameProblem]
+    check: Callable[[str], Value | NameProblem]
     file: Path
     column: int
     problems: Problems
-    _checked: dict[str, str | NameProblem | None] = field(default_factory=dict)
+    shown: Pattern[str] | None = None
+    _checked: dict[str, Value | NameProblem | None] = field(default_factory=dict)
 
-    def read(self, written: str, line: int) -> str | None:
+    def read(self, written: str, line: int) -> Value | None:
         """Return a name's value; None if it is blank, or refused and reported."""
         try:
             found = self._checked[written]
@@ -220,7 +225,8 @@ class PlaceColumn:
 
     def _refuse(self, written: str, line: int, problem: NameProblem) -> Diagnostic:
         name = written.strip()
-        shown = name if sum(map(str.isdigit, name)) <= _MOST_DIGITS else mask_written(name)
+        is_shown = sum(map(str.isdigit, name)) <= _MOST_DIGITS or (self.shown and self.shown.fullmatch(name))
+        shown = name if is_shown else mask_written(name)
         return Diagnostic(
             "error",
             self.code,
@@ -233,12 +239,19 @@ class PlaceColumn:
         )
 
 
-def open_zones(file: Path, column: int, problems: Problems) -> PlaceColumn:
+def open_dates(file: Path, column: int, problems: Problems) -> PlaceColumn[CellTime]:
+    """Return the reader of a source's dates that messages go by."""
+    return PlaceColumn("date", "recipient-date-invalid", read_time, file, column, problems, DATE_LIKE)
+
+
+def open_zones(file: Path, column: int, problems: Problems) -> PlaceColumn[str]:
     """Return the reader of a source's time zones: IANA names."""
     return PlaceColumn("time zone", "recipient-timezone-unknown", check_zone, file, column, problems)
 
 
-def open_regions(file: Path, column: int, problems: Problems, country: str | None) -> PlaceColumn:
+def open_regions(
+    file: Path, column: int, problems: Problems, country: str | None
+) -> PlaceColumn[str]:
     """Return the reader of a source's regions: codes of ISO 3166, as `check_region` returns them.
 
     `country` is the country of the source's people; None if unknown.
@@ -247,16 +260,23 @@ def open_regions(file: Path, column: int, problems: Problems, country: str | Non
     return PlaceColumn("region", "recipient-region-unknown", check, file, column, problems)
 
 
-def read_inline(source: InlineRecipient, problems: Problems, *, reads_consent: bool) -> Entry:
-    """Return the entry of a recipient in the campaign file."""
+def read_inline(
+    source: InlineRecipient, problems: Problems, dates: Collection[str] = (), *, reads_consent: bool
+) -> Entry:
+    """Return the entry of a recipient in the campaign file; `dates` are the variables with dates."""
     place = source.position
     zones = open_zones(place.file, place.column, problems)
     regions = open_regions(place.file, place.column, problems, None)
     timezone = None if source.timezone is None else zones.read(source.timezone, place.line)
     region = None if source.region is None else regions.read(source.region, place.line)
-    given = source.consent if reads_consent else None
-    consent = UNSAID if given is None else read_consent(given.source, given.date)
-    return source.phone, place.line, leave_out_blank(source.vars), timezone, region, consent
+    agreed = source.consent if reads_consent else None
+    consent = UNSAID if agreed is None else read_consent(agreed.source, agreed.date)
+    given = leave_out_blank(source.vars)
+    times = open_dates(place.file, place.column, problems)
+    for name in dates:
+        if name in given:
+            times.read(str(given[name]), place.line)
+    return source.phone, place.line, given, timezone, region, consent
 
 
 def iterate_rows(
@@ -266,12 +286,13 @@ def iterate_rows(
     findings: Findings,
     table: Table,
     columns: FoundColumns,
+    dates: Collection[str] = (),
     *,
     reads_consent: bool,
 ) -> Iterator[Entry]:
     """Yield the entries of a table's rows; columns that are neither in `columns` nor in `names` are not read.
 
-    Rows of another width than the header are reported and left out. `findings` receives what is wrong in
+    `dates` are those of `names` with dates. Rows of another width than the header are reported and left out. `findings` receives what is wrong in
     cells for texts.
 
     Raises:
@@ -287,6 +308,7 @@ def iterate_rows(
         words = frozenset(map(fold_word, source.consent.yes))
         date = columns.get("consent.date_column")
         record = ConsentRecord(table.file, place_of_consent, date, problems, findings, words)
+    times = open_dates(table.file, 1, problems)
     width = len(table.header)
     for line, cells in table.rows:
         if len(cells) != width:
@@ -296,6 +318,9 @@ def iterate_rows(
         timezone = None if zone is None else zones.read(cells[zone], line)
         region = None if place is None else regions.read(cells[place], line)
         consent = UNSAID if record is None else record.read(cells, line)
+        for name in dates:
+            if name in given:
+                times.read(given[name], line)
         yield cells[phone], line, given, timezone, region, consent
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.source.diagnostic import Position
+    from runner.timing.dates import DateRule
     from runner.timing.schedule import NoRule, Purpose, TimezoneUnknown
 
 
@@ -270,10 +271,19 @@ class After:
 
 
 @dataclass(frozen=True, slots=True)
+class When:
+    """The column with the dates that a message goes by, and the time before or after them."""
+
+    column: str
+    rule: DateRule
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message of a campaign: a plain `text`, or a survey of `questions`.
 
-    It goes to a part `to` of the recipients of `after`, if given. With `replies`, its text is one open
+    It goes to a part `to` of the recipients of `after`, if given, or by a date of each recipient (`when`). With `replies`, its text is one open
     question (`ask_openly`). It `is_new` if it says that it has no former id (`renamed_from: none`).
     """
 
@@ -291,6 +301,7 @@ class Message:
     after: After | None = None
     to: Addressees = "everyone"
     replies: Replies = "ignored"
+    when: When | None = None
 
     def iterate_texts(self) -> Iterator[TemplateText]:
         """Yield its templates."""
@@ -429,7 +440,20 @@ class Campaign:
         """True if hours or dates decide who gets its texts, and when."""
         policy = self.policy
         has_rule = policy.quiet_hours != "none" or policy.consent == "required" or policy.frequency_cap
-        return bool(has_rule or self.list_earlier() or not self.schedule.is_always_open())
+        has_rule = has_rule or self.list_earlier() or self.date_columns
+        return bool(has_rule or not self.schedule.is_always_open())
+
+    @property
+    def date_columns(self) -> frozenset[str]:
+        """The columns with dates that messages go by."""
+        return frozenset(message.when.column for message in self.messages if message.when is not None)
+
+    def find_date_column(self, message: Message) -> str | None:
+        """Return the column with the dates that a message, or the message that it comes after, goes by."""
+        by_id = {one.id: one for one in self.messages}
+        while message.when is None and message.after is not None and message.after.message in by_id:
+            message = by_id[message.after.message]
+        return None if message.when is None else message.when.column
 
     def list_earlier(self) -> set[str]:
         """Return the ids of the messages that others come after."""

@@ -82,7 +82,7 @@ class AudiencePass:
             None if context is None else find_overdue(campaign, context.unread, context.now, options)
         )
         self.last_day = find_last_day(campaign, context)
-        self.names = frozenset[str]().union(*(compiled_message.names for compiled_message in compiled))
+        self.names = campaign.date_columns.union(*(compiled_message.names for compiled_message in compiled))
         self.included = included
         self._options = options
         self._context = context
