@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict
 from runner.document import UNSET, Count, Digest, Document, FailedCampaign, Part, Positive, UnsetType
 from runner.ledger.people.replies import UnreadReplies
 from runner.ledger.people.suppressions import Pause
-from runner.plan.model import Coming, MessageCounts, Span
+from runner.plan.model import Coming, MessageCounts, PlannedWave, Span
 from runner.service.target import Destination
 from runner.timing.decision import DueHour
 
@@ -177,6 +177,7 @@ class PlannedCampaign(Part, frozen=True):
         pause: since when, and why, a person has paused the campaign; None if nobody has. Nothing of it is
             sent meanwhile.
         unread_replies: replies on the target that texts of this campaign wait for; None if it waits for none.
+        wave: the wave that it is of; None if it has none.
         refusals: the safety limits that the plan breaks; apply sends nothing if there is one.
         people: who get something now, each once, however many messages they get.
         people_later: who get nothing now, and something later, by what is known now.
@@ -193,6 +194,7 @@ class PlannedCampaign(Part, frozen=True):
     key_fingerprint: str | None
     pause: Pause | None
     unread_replies: UnreadReplies | None
+    wave: PlannedWave | None
     refusals: tuple[str, ...]
     people: Count
     people_later: Span

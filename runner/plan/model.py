@@ -12,7 +12,7 @@ from runner.document import Count, Part, field
 from runner.timing.decision import Due
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from runner.campaign.model import Campaign, Message
     from runner.ledger.people.replies import UnreadReplies
@@ -272,6 +272,32 @@ class Offer(NamedTuple):
     occasion: str = ""
 
 
+class PlannedWave(Part, frozen=True):
+    """The wave of a plan.
+
+    Attributes:
+        name: as the campaign has it; empty if it has none any more.
+        is_new: whether nobody was texted in it yet: everybody may be texted again.
+        before: the wave before it; empty for texts from before there were waves, None if there were none.
+        texted_before: people who were texted in that wave, or may have been; None if there was none.
+    """
+
+    name: str
+    is_new: bool
+    before: str | None
+    texted_before: Count | None
+
+    @classmethod
+    def of(cls, name: str, waves: Mapping[str, int]) -> PlannedWave | None:
+        """Return a campaign's wave beside those on record, the earliest first; None without waves."""
+        if not name and not waves:
+            return None
+        known = list(waves)
+        place = known.index(name) if name and name in waves else len(known)
+        before = known[place - 1] if place else None
+        return cls(name, bool(name) and name not in waves, before, None if before is None else waves[before])
+
+
 @dataclass(frozen=True, slots=True)
 class CampaignPlan:
     """The plan of one campaign.
@@ -283,6 +309,7 @@ class CampaignPlan:
         refusals: broken safety limits, in words.
         pause: a person's request to pause the campaign; None if there is none.
         unread: overdue unread replies that texts wait for; None if there are none.
+        wave: its wave; None if it has none, and never had.
         parts: the files of its launches by partition; empty if none were written.
     """
 
@@ -295,6 +322,7 @@ class CampaignPlan:
     pause: Pause | None = None
     recipients_later: Span = NOBODY
     unread: UnreadReplies | None = None
+    wave: PlannedWave | None = None
     parts: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     @property

@@ -39,6 +39,7 @@ class PlanContext:
         law: the legal sending hours; None if the campaign does not apply them.
         pause: a person's request to pause the campaign; None if there is none.
         unread: unread replies on the target; None if there are none.
+        waves: people texted by wave, the earliest wave first; empty without waves on record.
     """
 
     now: datetime
@@ -51,6 +52,7 @@ class PlanContext:
     law: LawBook | None = None
     pause: Pause | None = None
     unread: UnreadReplies | None = None
+    waves: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def has_sessions(self) -> bool:

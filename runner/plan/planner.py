@@ -23,7 +23,7 @@ from runner.execution import LocalExecutor
 from runner.plan.decider import Decider
 from runner.plan.decisions import Decision, mark_follow_ups
 from runner.plan.digest import join_digests
-from runner.plan.model import CampaignPlan, Offer, PlannedLaunch, PlanOptions, Span
+from runner.plan.model import CampaignPlan, Offer, PlannedLaunch, PlannedWave, PlanOptions, Span
 from runner.plan.plan_context import TextedPeople, TextedTally
 from runner.plan.plan_counts import LaunchSizes, PlanCounts, count_assignments, find_refusals, group_of
 from runner.source.diagnostic import Diagnostic, Problems
@@ -61,6 +61,7 @@ class AudiencePass:
         pause: a person's request to pause the campaign; None if there is none.
         unread: unread replies that all texts wait for; None if there are none.
         last_day: the latest valid day of consent; None if consent is not required.
+        wave: the campaign's wave beside those on record; None without waves.
         names: the variables that the texts refer to.
         included: the included texts, by name.
     """
@@ -82,6 +83,7 @@ class AudiencePass:
             None if context is None else find_overdue(campaign, context.unread, context.now, options)
         )
         self.last_day = find_last_day(campaign, context)
+        self.wave = PlannedWave.of(campaign.wave, {} if context is None else context.waves)
         self.names = campaign.date_columns.union(*(compiled_message.names for compiled_message in compiled))
         self.included = included
         self._options = options
@@ -252,6 +254,7 @@ def _add_up(
         tuple(find_refusals(campaign.limits, plans, counts.people)),
         pause=going.pause,
         unread=going.unread,
+        wave=going.wave,
         recipients_later=Span(counts.sure, counts.later),
     )
 

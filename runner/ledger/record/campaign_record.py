@@ -39,11 +39,19 @@ from runner.ledger.record.entry import (
     list_unknown,
     read_dismissed,
 )
-from runner.ledger.record.unsettled import drop_unexplained, find_owner, reopen_rejected
+from runner.ledger.record.unsettled import REACHED, drop_unexplained, find_owner, reopen_rejected
 from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.results.runs import enter_runs, read_runs
 from runner.ledger.results.sendings import note_behind
-from runner.ledger.tables import audiences, campaigns, deliveries, dismissed_launches, former_names, launches
+from runner.ledger.tables import (
+    audiences,
+    campaigns,
+    deliveries,
+    dismissed_launches,
+    former_names,
+    launches,
+    select_held,
+)
 from runner.ledger.target_key import enter_key
 
 if TYPE_CHECKING:
@@ -143,6 +151,27 @@ def read_earlier_messages(
     if row is None:
         return {message: EarlierMessage() for message in wanted}
     return read_earlier(connection, row.id, identity.message_ids, wanted)
+
+
+def read_waves(connection: Connection, identity: Identity, messages: Collection[str]) -> dict[str, int]:
+    """Return the people whom messages have reached, or may have, by wave; the earliest wave first.
+
+    The wave is empty for texts from before there were any. Nothing is counted unless there are waves.
+    """
+    row = find_record(connection, identity.target, identity.names)
+    if row is None:
+        return {}
+    ids = [name for name, current in identity.message_ids.items() if current in messages]
+    is_own = and_(launches.c.campaign_id == row.id, launches.c.message.in_(ids))
+    if (
+        connection.execute(select(launches.c.id).where(is_own, launches.c.occasion != "").limit(1)).first()
+        is None
+    ):
+        return {}
+    people = func.count(deliveries.c.fingerprint.distinct())
+    counted = select_held(launches.c.occasion, people).where(is_own, launches.c.state.in_(REACHED))
+    ordered = counted.group_by(launches.c.occasion).order_by(func.min(launches.c.intent_at))
+    return {wave: int(count) for wave, count in connection.execute(ordered)}
 
 
 def find_campaign_id(ledger: Ledger, identity: Identity) -> int | None:

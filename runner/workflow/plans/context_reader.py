@@ -11,7 +11,7 @@ from runner.ledger.people.history import read_open_sessions, read_recent
 from runner.ledger.people.opt_outs import read_suppressions
 from runner.ledger.people.replies import find_unread_replies
 from runner.ledger.people.suppressions import find_pause
-from runner.ledger.record.campaign_record import read_earlier_messages
+from runner.ledger.record.campaign_record import read_earlier_messages, read_waves
 from runner.plan.plan_context import PlanContext
 from runner.timing.legal_hours import load_law
 
@@ -68,6 +68,7 @@ class PlanContextReader:
                 unread=self.find_unread(),
                 suppressions=self._suppressions or None,
                 sessions=self._sessions or None,
+                waves=read_waves(connection, identity, campaign.message_ids.values()),
                 earlier=read_earlier_messages(connection, identity, campaign.list_earlier()),
                 recent=None if since is None else read_recent(connection, key, since),
             )

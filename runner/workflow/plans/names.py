@@ -141,6 +141,7 @@ class RecordNames:
         if self.is_target_only:
             return
         _require_known_ids(item)
+        _require_wave(item)
         if item.campaign.is_new and not item.record.known.is_empty():
             warn(
                 f"{item.campaign.name} has a record now: take `renamed_from: none` out of "
@@ -284,6 +285,20 @@ def _refuse_target(target: str, former: str) -> UnclearNameError:
         "texted again. Nothing is sent",
         hint=f"put the name {former!r} back in targets.yaml; if {target!r} is another account, add "
         "`renamed_from: none` to its entry there",
+    )
+
+
+def _require_wave(item: PlanResult) -> None:
+    """Refuse a campaign that has lost its wave: everybody would be texted again, outside of all waves."""
+    wave, campaign = item.plan.wave, item.campaign
+    if wave is None or wave.name:
+        return
+    people = count_words(wave.texted_before or 0, "person", "people")
+    raise UnclearNameError(
+        f"{campaign.name} has no `wave`, and {people} were texted in its wave {wave.before}: without one "
+        "everybody would be texted again. Nothing of it is sent",
+        hint=f"put `wave: {wave.before}` back in {show_path(campaign.file)} to go on with that wave, or "
+        "write a new one to text everybody again",
     )
 
 

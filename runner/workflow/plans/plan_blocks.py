@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Message
     from runner.plan.documents import FindableDifference
-    from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, MessagePlan
+    from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, MessagePlan, PlannedWave
     from runner.service.target import Target
     from runner.view.blocks import Block
     from runner.workflow.plans.planning import PlanResult
@@ -66,6 +66,8 @@ def show_plans(planned: Sequence[PlanResult], *, is_detailed: bool = False) -> I
 
 def show_campaign(plan: CampaignPlan, *, is_detailed: bool = False, at_most: bool = False) -> Iterator[Block]:
     """Yield a campaign's counts, remarks on them, and what comes later; `at_most` leaves out lower bounds."""
+    if plan.wave is not None and plan.wave.is_new and plan.wave.texted_before:
+        yield Sentence(_describe_wave(plan.wave), "strong")
     costs = ("launches", "segments") if is_detailed else ("segments",)
     columns = [
         column
@@ -90,6 +92,12 @@ def show_campaign(plan: CampaignPlan, *, is_detailed: bool = False, at_most: boo
     coming = list_coming(plan, is_detailed=is_detailed, at_most=at_most)
     if coming.rows and any(message.coming for message in plan.messages):
         yield from _limit(coming, is_detailed=is_detailed)
+
+
+def _describe_wave(wave: PlannedWave) -> str:
+    people = count_words(wave.texted_before or 0, "person was", "people were")
+    before = f"in the wave {wave.before}" if wave.before else "before there were waves"
+    return f"Everybody again: {wave.name} is a new wave, and {people} texted {before}."
 
 
 def _limit(table: TableBlock, *, is_detailed: bool) -> Iterator[Block]:
