@@ -25,7 +25,7 @@ from runner.errors import CampaignError
 from runner.source.diagnostic import Diagnostic, Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from datetime import date
     from pathlib import Path
 
@@ -89,6 +89,7 @@ class Recipient(NamedTuple):
         has_consent: consent by the last row that states it; None if none does, or the policy does not require
             it.
         consent_day: the day of consent, perhaps in the future; None if no dates are kept.
+        others: the rows of the same phone with other dates, where messages go by dates.
     """
 
     phone: str
@@ -100,6 +101,7 @@ class Recipient(NamedTuple):
     region: str | None = None
     has_consent: bool | None = None
     consent_day: date | None = None
+    others: tuple[Recipient, ...] = ()
 
 
 @dataclass(slots=True)
@@ -254,7 +256,9 @@ def iterate_source(
         read = partial(
             iterate_rows, source, names, problems_of_rows, findings, dates=dates, reads_consent=reads_consent
         )
-        entries = _iterate_entries(source, problems, read)
+        # A file may lack the column if `vars` has everybody's date.
+        needed = [name for name in dates if name not in campaign.vars]
+        entries = _iterate_entries(source, problems, read, needed)
     rows, read_phone, is_left_out = 0, phones.read, problems_of_rows.is_left_out
     for written, line, given, timezone, region, consent in entries:
         numbers = read_phone(written, line, region, timezone)
@@ -274,10 +278,11 @@ def _iterate_entries(
     source: FileRecipients,
     files: Problems,
     read: Callable[[Table, FoundColumns], Iterator[Entry]],
+    dates: Collection[str],
 ) -> Iterator[Entry]:
     try:
         with open_source(source) as table:
-            columns = find_columns(source, table, files)
+            columns = find_columns(source, table, files, dates)
             if columns is not None:
                 yield from read(table, columns)
     except TableProblemError as error:

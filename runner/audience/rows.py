@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 import phonenumbers
 
@@ -49,12 +49,13 @@ _MOST_DIGITS = 4
 """The most digits of a zone's name (`Etc/GMT+12`); a text with more may be somebody's phone."""
 FoundColumns = dict[ColumnKey, int]
 """The indexes of the columns that a source names."""
-_MEANINGS: dict[ColumnKey, tuple[str, str]] = {
+_MEANINGS: dict[ColumnKey | Literal["when"], tuple[str, str]] = {
     "phone_column": ("csv-phone-column", "holds the phone"),
     "timezone_column": ("csv-timezone-column", "holds the time zone"),
     "region_column": ("csv-region-column", "holds the country or state"),
     "consent.source_column": ("csv-consent-column", "says where people agreed"),
     "consent.date_column": ("csv-consent-column", "says when people agreed"),
+    "when": ("csv-date-column", "holds the dates"),
 }
 """Code and words of a missing column."""
 Entry = tuple[str, int, Variables, str | None, str | None, RowConsent]
@@ -249,9 +250,7 @@ def open_zones(file: Path, column: int, problems: Problems) -> PlaceColumn[str]:
     return PlaceColumn("time zone", "recipient-timezone-unknown", check_zone, file, column, problems)
 
 
-def open_regions(
-    file: Path, column: int, problems: Problems, country: str | None
-) -> PlaceColumn[str]:
+def open_regions(file: Path, column: int, problems: Problems, country: str | None) -> PlaceColumn[str]:
     """Return the reader of a source's regions: codes of ISO 3166, as `check_region` returns them.
 
     `country` is the country of the source's people; None if unknown.
@@ -292,8 +291,8 @@ def iterate_rows(
 ) -> Iterator[Entry]:
     """Yield the entries of a table's rows; columns that are neither in `columns` nor in `names` are not read.
 
-    `dates` are those of `names` with dates. Rows of another width than the header are reported and left out. `findings` receives what is wrong in
-    cells for texts.
+    `dates` are those of `names` with dates. Rows of another width than the header are reported and left out.
+    `findings` receives what is wrong in cells for texts.
 
     Raises:
         TableProblemError: the table cannot be read beyond some line.
@@ -347,8 +346,13 @@ def read_header(source: FileRecipients) -> list[str]:
         return []
 
 
-def find_columns(source: FileRecipients, table: Table, problems: Problems) -> FoundColumns | None:
-    """Return the indexes of the columns that a source names; report missing ones and return None."""
+def find_columns(
+    source: FileRecipients, table: Table, problems: Problems, dates: Collection[str] = ()
+) -> FoundColumns | None:
+    """Return the indexes of the columns that a source names; report missing ones and return None.
+
+    Columns of `dates` that messages go by must be there, too.
+    """
     found: FoundColumns = {}
     is_complete = True
     for key, name in source.columns.items():
@@ -358,6 +362,10 @@ def find_columns(source: FileRecipients, table: Table, problems: Problems) -> Fo
             problems.add(_missing(key, name, table))
         else:
             found[key] = index
+    for name in dates:
+        if table.find_column(name) is None:
+            is_complete = False
+            problems.add(_missing("when", name, table))
     return found if is_complete else None
 
 
@@ -370,7 +378,7 @@ def find_missing_columns(source: RecipientSource) -> list[Diagnostic]:
     return list(problems)
 
 
-def _missing(key: ColumnKey, name: str, table: Table) -> Diagnostic:
+def _missing(key: ColumnKey | Literal["when"], name: str, table: Table) -> Diagnostic:
     message = f"there is no column `{name}`{suggest(name, table.header)}"
     code, held = _MEANINGS[key]
     hint = f"name the column that {held} with `{key}`; the file has: {', '.join(table.header)}"

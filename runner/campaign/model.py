@@ -283,8 +283,9 @@ class When:
 class Message:
     """One message of a campaign: a plain `text`, or a survey of `questions`.
 
-    It goes to a part `to` of the recipients of `after`, if given, or by a date of each recipient (`when`). With `replies`, its text is one open
-    question (`ask_openly`). It `is_new` if it says that it has no former id (`renamed_from: none`).
+    It goes to a part `to` of the recipients of `after`, or by a date of each (`when`), if given. With
+    `replies`, its text is one open question (`ask_openly`). It `is_new` if it says that it has no former id
+    (`renamed_from: none`).
     """
 
     id: str
@@ -440,8 +441,8 @@ class Campaign:
         """True if hours or dates decide who gets its texts, and when."""
         policy = self.policy
         has_rule = policy.quiet_hours != "none" or policy.consent == "required" or policy.frequency_cap
-        has_rule = has_rule or self.list_earlier() or self.date_columns
-        return bool(has_rule or not self.schedule.is_always_open())
+        is_timed = bool(self.list_earlier() or self.date_columns) or not self.schedule.is_always_open()
+        return bool(has_rule or is_timed)
 
     @property
     def date_columns(self) -> frozenset[str]:

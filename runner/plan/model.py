@@ -264,12 +264,13 @@ class PlannedLaunch:
 
 
 class Offer(NamedTuple):
-    """A message that a recipient would get."""
+    """A message that a recipient would get, not before its `earliest` moment, if it goes by a date."""
 
     message: Message
     payload: Payload
     arm: str | None
     occasion: str = ""
+    earliest: datetime | None = None
 
 
 class PlannedWave(Part, frozen=True):

@@ -26,6 +26,7 @@ OutsideHours = Literal["earlier", "skip"]
 """What becomes of a text `before` a date whose moment is outside the hours: `when.outside_hours`."""
 DEFAULT_WITHIN = timedelta(days=7)
 _LAST_HOURS = timedelta(hours=2)
+_UTC = ("UTC",)
 _FIRST_YEAR, _LAST_YEAR = 1900, 9989
 _ISO = re.compile(
     r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?: ?(?:Z|[+-]\d\d(?::?\d\d)?))?)?",
@@ -35,7 +36,9 @@ _NUMBERS = re.compile(
     r"(\d{1,4})[./ -](\d{1,2})[./ -](\d{1,4})(?:,?[T ]+(\d{1,2})[:.](\d\d)(?::\d\d)?(?: ?([AP])\.?M\.?)?)?",
     re.ASCII | re.IGNORECASE,
 )
-_HINT = "write year, month and day, and the time, as in 2026-12-24T10:00; leave the cell blank if there is none"
+_HINT = (
+    "write year, month and day, and the time, as in 2026-12-24T10:00; leave the cell blank if there is none"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,9 @@ def read_time(written: str) -> CellTime | NameProblem:
     text = written.strip()
     if _ISO.fullmatch(text):
         with suppress(ValueError):
-            time = datetime.fromisoformat(text.upper().replace(" +", "+").replace(" -", "-").replace(" Z", "Z"))
+            time = datetime.fromisoformat(
+                text.upper().replace(" +", "+").replace(" -", "-").replace(" Z", "Z")
+            )
             if not _FIRST_YEAR <= time.year <= _LAST_YEAR:
                 return NameProblem(f"the year {time.year} stands for no date", "leave the cell blank")
             return CellTime(time if time.tzinfo is None else time.astimezone(UTC))
@@ -151,25 +156,51 @@ def decide_by_date(
     zones = timekeeper.find_clocks(phone, zone, region)
     if not zones and time.time.tzinfo is None:
         return TIMEZONE_UNKNOWN
-    spans = [time.find_moments(name) for name in zones or ("UTC",)]
+    spans = [time.find_moments(name) for name in zones or _UTC]
     due, end = rule.bound(moment for span in spans for moment in span)
-    if now >= end:
-        return _MISSED
-    going = timekeeper.decide(phone, zone, max(now, due), region)
+    going = timekeeper.decide(phone, zone, max(now, due), region) if now < end else _MISSED
     if isinstance(going, Refuse) and going.kind != "expired":
         return going
     remarks = tuple(_explain(rule, spans))
-    if rule.before is not None:
-        hours = timekeeper.find_hours(phone, zone, due, region)
-        if hours is None or hours[1] <= due:
-            if rule.outside_hours == "skip":
-                return _SKIPPED
-            early = None if hours is None else timekeeper.bound(max(hours[0], hours[1] - _LAST_HOURS), hours[1])
-            if early is not None and now < early[1]:
-                if now < early[0]:
-                    return Defer(early[0], (_EARLY,), zones or ("UTC",), remarks)
-                return SendNow(early[1], remarks)
-    return _wait(going, due, end, now, zones or ("UTC",), remarks)
+    hours = _find_hours(timekeeper, rule, due, phone, zone, region)
+    if hours is not None and rule.outside_hours == "skip":
+        return _SKIPPED
+    if hours and now < hours[1]:
+        if now < hours[0]:
+            return Defer(hours[0], (_EARLY,), zones or _UTC, remarks)
+        return SendNow(hours[1], remarks)
+    return _wait(going, due, end, now, zones or _UTC, remarks)
+
+
+def find_earliest(
+    timekeeper: Timekeeper,
+    rule: DateRule,
+    time: CellTime,
+    phone: str,
+    zone: str | None,
+    region: str | None,
+) -> datetime | None:
+    """Return the moment before which a message does not go by a date; None if the time zone is unknown."""
+    zones = timekeeper.find_clocks(phone, zone, region)
+    if not zones and time.time.tzinfo is None:
+        return None
+    due, _ = rule.bound(moment for name in zones or _UTC for moment in time.find_moments(name))
+    hours = _find_hours(timekeeper, rule, due, phone, zone, region)
+    return hours[0] if hours and rule.outside_hours == "earlier" else due
+
+
+def _find_hours(
+    timekeeper: Timekeeper, rule: DateRule, due: datetime, phone: str, zone: str | None, region: str | None
+) -> tuple[datetime, datetime] | tuple[()] | None:
+    """Return the last open hours before the moment of a text, perhaps none; None if it may go then."""
+    if rule.before is None:
+        return None
+    hours = timekeeper.find_hours(phone, zone, due, region)
+    if hours is None:
+        return ()
+    if due < hours[1]:
+        return None
+    return timekeeper.bound(max(hours[0], hours[1] - _LAST_HOURS), hours[1]) or ()
 
 
 def _wait(

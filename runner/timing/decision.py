@@ -225,7 +225,7 @@ class Timekeeper:
     def find_hours(
         self, phone: str, zone: str | None, moment: datetime, region: str | None
     ) -> tuple[datetime, datetime] | None:
-        """Return the last open hours (UTC) that start at or before a moment; None if not within eight days."""
+        """Return the last hours (UTC) that open at or before a moment; None if not within eight days."""
         locality = self._locate(phone, zone, region)
         return None if isinstance(locality, Refuse) else locality.calendar.find_last(moment)
 
