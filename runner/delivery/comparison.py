@@ -149,7 +149,8 @@ def is_same(launch: Unsettled, candidate: Candidate) -> bool:
     """Return whether a listed launch is, for sure, an unsettled one.
 
     Without occasions the start doesn't matter: clocks differ, and the same text of this message to these
-    recipients is the same launch. On an occasion, one from before it is of an earlier one. The tag matters: messages with the same text may differ in nothing else.
+    recipients is the same launch. On an occasion, one from before it is of an earlier one. The tag matters:
+    messages with the same text may differ in nothing else.
     """
     return (
         is_tagged(candidate.stat, launch.tag)

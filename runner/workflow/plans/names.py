@@ -318,8 +318,8 @@ def _require_dates(item: PlanResult) -> None:
         raise UnclearNameError(
             f"the message {message.id} of {campaign.name} {now} (`when`), and it was sent {then}: people who "
             "have it could get it twice. Nothing of the campaign is sent",
-            hint=f"{back} in {show_path(campaign.file)}, or give the message a new id with `renamed_from: none` "
-            "if it is to go to them by the new rule as well",
+            hint=f"{back} in {show_path(campaign.file)}, or give the message a new id with "
+            "`renamed_from: none` if it is to go to them by the new rule as well",
         )
 
 
