@@ -279,7 +279,12 @@ class Project:
             return read_answers(scope, options, shape=shape, library=library)
 
     def preview(
-        self, campaign: str | Path | None = None, *, phone: str | None = None, message: str | None = None
+        self,
+        campaign: str | Path | None = None,
+        *,
+        phone: str | None = None,
+        message: str | None = None,
+        language: str | None = None,
     ) -> Preview:
         """Return whole conversations of a campaign as recipients will see them, worst cases first.
 
@@ -287,10 +292,11 @@ class Project:
             campaign: its name or file; may be left out of a project with one.
             phone: show this recipient's instead.
             message: this message's alone.
+            language: those of people of this language; with `phone`, the texts in it.
         """
         with self._observed():
             file = self._find_file(campaign)
-            return preview_campaign(self.scope, file, phone=phone, message=message)
+            return preview_campaign(self.scope, file, phone=phone, message=message, language=language)
 
     def who(self, phone: str, *, region: str | None = None) -> PersonDocument:
         """Return what a person got, answered and gets next, and whether they opted out; only reads.

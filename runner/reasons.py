@@ -15,6 +15,7 @@ Disposition = Literal[
     "opt_out_doubtful",
     "control_group",
     "no_consent",
+    "not_sampled",
     "no_date",
     "awaiting",
     "not_qualified",
@@ -25,6 +26,7 @@ Disposition = Literal[
     "deferred",
     "open_session",
     "capped",
+    "enough",
     "paused",
     "over_limit",
     "to_send",
@@ -66,6 +68,7 @@ REASONS: Mapping[str, Hold] = {
     ),
     "control_group": Hold("Control group"),
     "no_consent": Hold("No consent on record"),
+    "not_sampled": Hold("Not in the sample"),
     "no_date": Hold("No date in their row"),
     "awaiting": Hold(
         "Wait for an earlier message", "chained", "the wait of a follow-up, then `runner reconcile`"
@@ -92,6 +95,7 @@ REASONS: Mapping[str, Hold] = {
         "at the frequency cap",
         "at the frequency cap meanwhile",
     ),
+    "enough": Hold("Enough people have answered", left="not needed: enough people have answered"),
     "paused": Hold("Campaign paused", "meanwhile", "`runner resume CAMPAIGN`", "paused"),
     "over_limit": Hold("Beyond the limit of the run", "meanwhile", _LATER, "over `--limit`"),
 }

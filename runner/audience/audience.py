@@ -41,11 +41,12 @@ _CODES: dict[Role, str] = {"recipients": "recipient-phone-invalid", "exclude": "
 _ROW_CODES = frozenset(
     {
         *(_CODES["recipients"], "csv-row-width", "recipient-timezone-unknown"),
-        *("recipient-region-unknown", "recipient-consent-date", "recipient-date-invalid"),
+        *("recipient-region-unknown", "recipient-language-unknown", "recipient-consent-date"),
+        "recipient-date-invalid",
     }
 )
-Row = tuple[int, str, Variables, str | None, str | None, RowConsent]
-"""A row's line, phone in E.164 form, own variables, time zone, region, and consent."""
+Row = tuple[int, str, Variables, str | None, str | None, str | None, RowConsent]
+"""A row's line, phone in E.164 form, own variables, time zone, region, language, and consent."""
 _UNCHANGED: Mapping[int, ConsentChange] = MappingProxyType({})
 _NO_OTHERS: Mapping[int, tuple[Recipient, ...]] = MappingProxyType({})
 
@@ -91,6 +92,7 @@ class Recipient(NamedTuple):
         has_consent: consent by the last row that states it; None if none does, or the policy does not require
             it.
         consent_day: the day of consent, perhaps in the future; None if no dates are kept.
+        language: of the texts to them, as in the campaign's `languages`; None if it has none.
         others: the rows of the same phone with other dates, where messages go by dates.
     """
 
@@ -103,6 +105,7 @@ class Recipient(NamedTuple):
     region: str | None = None
     has_consent: bool | None = None
     consent_day: date | None = None
+    language: str | None = None
     others: tuple[Recipient, ...] = ()
 
 
@@ -218,7 +221,7 @@ def iterate_audience(
     for index, source in enumerate(campaign.recipients):
         file = source.path if isinstance(source, FileRecipients) else source.position.file
         rows = iterate_source(campaign, "recipients", index, names, problems, tally)
-        for line, phone, given, timezone, region, own in rows:
+        for line, phone, given, timezone, region, language, own in rows:
             number = int(phone)
             if number in seen:
                 tally.duplicates += 1
@@ -229,7 +232,8 @@ def iterate_audience(
             if (change := changes.get(number)) is not None:
                 problems.add(change.note(campaign.recipients, file, line))
             consent = own if change is None else change.consent
-            found = (phone, variables, index, file, line, timezone, region, *consent, others.get(number, ()))
+            places = index, file, line, timezone, region
+            found = phone, variables, *places, *consent, language, others.get(number, ())
             recipient = tuple.__new__(Recipient, found)
             if recipient.others:
                 problems.extend(describe_dates(recipient))
@@ -300,22 +304,22 @@ def iterate_source(
     reads_consent = role == "recipients" and campaign.policy.consent == "required"
     dates = sorted(campaign.date_columns & names)
     if isinstance(source, InlineRecipient):
-        entries = iter([read_inline(source, problems_of_rows, dates, reads_consent=reads_consent)])
+        entry = read_inline(source, problems_of_rows, campaign.languages, dates, reads_consent=reads_consent)
+        entries = iter([entry])
     else:
-        read = partial(
-            iterate_rows, source, names, problems_of_rows, findings, dates=dates, reads_consent=reads_consent
-        )
+        settings = source, names, problems_of_rows, findings, campaign.languages
+        read = partial(iterate_rows, *settings, dates=dates, reads_consent=reads_consent)
         # A file may lack the column if `vars` has everybody's date.
         needed = [name for name in dates if name not in campaign.vars]
         entries = _iterate_entries(source, problems, read, needed)
     rows, read_phone, is_left_out = 0, phones.read, problems_of_rows.is_left_out
-    for written, line, given, timezone, region, consent in entries:
+    for written, line, given, timezone, region, language, consent in entries:
         numbers = read_phone(written, line, region, timezone)
         if is_left_out(line):
             continue
         rows += 1
         for phone in numbers:
-            yield line, phone, given, timezone, region, consent
+            yield line, phone, given, timezone, region, language, consent
     tally.rows += rows + problems_of_rows.invalid
     tally.invalid += problems_of_rows.invalid
     tally.landlines += findings.counts["landline"]

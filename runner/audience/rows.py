@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from re import Pattern
 
     from runner.audience.table import Table
-    from runner.campaign.model import Landlines, PhoneForm, RecipientSource
+    from runner.campaign.model import Landlines, Languages, PhoneForm, RecipientSource
 
 
 Value = TypeVar("Value")
@@ -53,13 +53,14 @@ _MEANINGS: dict[ColumnKey | Literal["when"], tuple[str, str]] = {
     "phone_column": ("csv-phone-column", "holds the phone"),
     "timezone_column": ("csv-timezone-column", "holds the time zone"),
     "region_column": ("csv-region-column", "holds the country or state"),
+    "language_column": ("csv-language-column", "holds the language"),
     "consent.source_column": ("csv-consent-column", "says where people agreed"),
     "consent.date_column": ("csv-consent-column", "says when people agreed"),
     "when": ("csv-date-column", "holds the dates"),
 }
 """Code and words of a missing column."""
-Entry = tuple[str, int, Variables, str | None, str | None, RowConsent]
-"""A phone as written, its line, variables, time zone, region, and consent."""
+Entry = tuple[str, int, Variables, str | None, str | None, str | None, RowConsent]
+"""A phone as written, its line, variables, time zone, region, language, and consent."""
 
 
 _NO_MOBILES = frozenset(
@@ -259,8 +260,32 @@ def open_regions(file: Path, column: int, problems: Problems, country: str | Non
     return PlaceColumn("region", "recipient-region-unknown", check, file, column, problems)
 
 
+def _open_languages(
+    file: Path, column: int, problems: Problems, languages: Languages | None
+) -> Callable[[str | None, int], str | None]:
+    """Return the reader of a source's languages, which gives the default for a blank or refused one."""
+    if languages is None:
+        return lambda _, __: None
+    default, known = languages.default, ", ".join(languages.known)
+    problem = NameProblem(
+        f"the campaign's languages are {known}",
+        "write one of them, or add it to `known` in `languages`, with all texts",
+    )
+
+    def check(written: str) -> str | NameProblem:
+        return languages.find(written) or problem
+
+    names = PlaceColumn("language", "recipient-language-unknown", check, file, column, problems)
+    return lambda written, line: (names.read(written, line) if written else None) or default
+
+
 def read_inline(
-    source: InlineRecipient, problems: Problems, dates: Collection[str] = (), *, reads_consent: bool
+    source: InlineRecipient,
+    problems: Problems,
+    languages: Languages | None,
+    dates: Collection[str] = (),
+    *,
+    reads_consent: bool,
 ) -> Entry:
     """Return the entry of a recipient in the campaign file; `dates` are the variables with dates."""
     place = source.position
@@ -268,6 +293,7 @@ def read_inline(
     regions = open_regions(place.file, place.column, problems, None)
     timezone = None if source.timezone is None else zones.read(source.timezone, place.line)
     region = None if source.region is None else regions.read(source.region, place.line)
+    language = _open_languages(place.file, place.column, problems, languages)(source.language, place.line)
     agreed = source.consent if reads_consent else None
     consent = UNSAID if agreed is None else read_consent(agreed.source, agreed.date)
     given = leave_out_blank(source.vars)
@@ -275,7 +301,7 @@ def read_inline(
     for name in dates:
         if name in given:
             times.read(str(given[name]), place.line)
-    return source.phone, place.line, given, timezone, region, consent
+    return source.phone, place.line, given, timezone, region, language, consent
 
 
 def iterate_rows(
@@ -283,6 +309,7 @@ def iterate_rows(
     names: frozenset[str],
     problems: Problems,
     findings: Findings,
+    languages: Languages | None,
     table: Table,
     columns: FoundColumns,
     dates: Collection[str] = (),
@@ -301,7 +328,9 @@ def iterate_rows(
     variables = [(name, index) for name, index in found if index is not None]
     zones = open_zones(table.file, 1, problems)
     regions = open_regions(table.file, 1, problems, source.region)
+    read_language = _open_languages(table.file, 1, problems, languages)
     phone, zone, place = columns["phone_column"], columns.get("timezone_column"), columns.get("region_column")
+    tongue = columns.get("language_column")
     record, place_of_consent = None, columns.get("consent.source_column")
     if reads_consent and place_of_consent is not None and source.consent is not None:
         words = frozenset(map(fold_word, source.consent.yes))
@@ -316,11 +345,12 @@ def iterate_rows(
         given = {name: text for name, index in variables if (text := read_cell(cells[index], line, findings))}
         timezone = None if zone is None else zones.read(cells[zone], line)
         region = None if place is None else regions.read(cells[place], line)
+        language = read_language(None if tongue is None else cells[tongue], line)
         consent = UNSAID if record is None else record.read(cells, line)
         for name in dates:
             if name in given:
                 times.read(given[name], line)
-        yield cells[phone], line, given, timezone, region, consent
+        yield cells[phone], line, given, timezone, region, language, consent
 
 
 def leave_out_blank(variables: Variables) -> Variables:

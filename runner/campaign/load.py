@@ -21,6 +21,7 @@ from runner.campaign.checks import check_campaign
 from runner.campaign.model import (
     After,
     Analysis,
+    AnswerCondition,
     Arm,
     Campaign,
     Consent,
@@ -28,12 +29,14 @@ from runner.campaign.model import (
     FileRecipients,
     FrequencyCap,
     InlineRecipient,
+    Languages,
     Limits,
     Message,
     Policy,
     Question,
     RecipientSource,
     ResponseValue,
+    Sample,
     TemplateText,
     Variants,
     When,
@@ -44,6 +47,7 @@ from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.json_schema import find_problems, load_validator, schema_text
+from runner.source.normalize import fold_answer
 from runner.source.quantity import parse_duration, parse_rate
 from runner.source.storage import (
     HIDDEN,
@@ -281,6 +285,8 @@ def _drop_invalid(data: dict[str, Any], violations: Sequence[Sequence[Key]]) -> 
         del data[key]
     if "name" in refused:
         data["name"] = _NAME
+    if "languages" in refused:
+        data["languages"] = None  # so that no text by language is said to need it
     has_messages = "messages" in data
     entries = {path[:2] for path in map(tuple, violations) if len(path) > 1 and path[0] in _LISTS}
     lost = {key: _take_out(data, key, [i for name, i in entries if name == key]) for key in _LISTS}
@@ -317,6 +323,8 @@ def _take_out_references(data: dict[str, Any], lost: list[Any]) -> None:
         if "after" in message and is_gone(message["after"]["message"]):
             del message["after"]
             message.pop("to", None)
+        if lost and isinstance(message.get("to"), dict):  # the question may have been asked there
+            del message["to"]
     if "of" in data.get("variants", {}) and is_gone(data["variants"]["of"]):
         del data["variants"]
 
@@ -329,6 +337,7 @@ class _Reader:
         self._root = root
         self._position = document.position_of
         self._wave: str = document.data.get("wave", "")
+        self._languages = self._read_languages(document.data)
         self._completes = document.data.get("policy", {}).get("open_session") == "complete"
 
     def read(self) -> Campaign:
@@ -349,6 +358,7 @@ class _Reader:
             limits=Limits(**self._read_keys(data.get("limits", {}))),
             **_read_renaming(data),
             variants=self._variants(data["variants"]) if "variants" in data else None,
+            sample=self._sample(data["sample"], name) if "sample" in data else None,
             schedule=_read_schedule(data.get("schedule", {})),
             policy=Policy(**self._read_keys(data.get("policy", {}))),
             lockfile=data.get("lockfile", "full"),
@@ -358,7 +368,16 @@ class _Reader:
             **{key: data.get(key) for key in ("title", "description", "owner", "series")},
             wave=self._wave,
             shows_comments=data.get("report", {}).get("comments", False),
+            languages=self._languages,
         )
+
+    def _read_languages(self, data: dict[str, Any]) -> Languages | None:
+        if data.get("languages") is None:
+            return None
+        known: list[str] = data["languages"]["known"]
+        default: str = data["languages"]["default"]
+        found = Languages(default, tuple(known), self._position(data["languages"], "default"))
+        return replace(found, default=found.find(default) or default)
 
     def _source(self, row: dict[str, Any]) -> RecipientSource:
         if "csv" in row:
@@ -370,6 +389,7 @@ class _Reader:
             self._position(row, "phone"),
             row.get("timezone"),
             Consent(**row["consent"]) if "consent" in row else None,
+            row.get("language"),
         )
 
     def _file(self, row: dict[str, Any]) -> FileRecipients:
@@ -388,7 +408,12 @@ class _Reader:
             row.get("encoding"),
             skips_invalid=row.get("invalid_rows") == "skip",
             phone_form=row.get("phone_form"),
+            language_column=row.get("language_column"),
         )
+
+    def _sample(self, item: dict[str, Any], name: str) -> Sample:
+        key = next(key for key in ("size", "share") if key in item)
+        return Sample(**{"seed": name, **self._read_keys(item)}, position=self._position(item, key))
 
     def _variants(self, item: dict[str, Any]) -> Variants:
         place = next(key for key in ("of", "holdout", "seed") if key in item)
@@ -407,7 +432,7 @@ class _Reader:
 
     def _message(self, item: dict[str, Any], tag: str) -> Message:
         read = {"tag": tag, "complete_existing_sessions": self._completes}
-        read |= self._read_keys(item, "renamed_from", "after", "when")
+        read |= self._read_keys(item, "renamed_from", "after", "when", "to")
         read["tag"] = name_wave(read["tag"], self._wave)
         if read.get("replies") == "recorded" and "text" in read:
             read["questions"] = ask_openly(cast("TemplateText", read.pop("text")))
@@ -418,18 +443,40 @@ class _Reader:
             when = item["when"]
             rule = DateRule(**self._read_keys(when, "column"))
             read["when"] = When(when["column"], rule, self._position(when, "column"))
+        if "to" in item:
+            to = item["to"]
+            read["to"] = self._answer_condition(to) if isinstance(to, dict) else to
         return Message(**read, **_read_renaming(item), position=self._position(item, "id"))
+
+    def _answer_condition(self, item: dict[str, Any]) -> AnswerCondition:
+        values: Any = item["values"]
+        is_list = isinstance(values, list)
+        places = [self._position(values, i) for i in range(len(values))] if is_list else []
+        return AnswerCondition(
+            item["question"],
+            tuple(map(str, values if is_list else [values])),
+            self._position(item, "question"),
+            tuple(places or [self._position(item, "values")]),
+        )
 
     def _question(self, item: dict[str, Any]) -> Question:
         responses: list[str | dict[str, Any]] = item.get("responses", [])
-        values = tuple(_read_value(one["value"]) if isinstance(one, dict) else None for one in responses)
+        values = tuple(
+            _read_value(one["value"]) if isinstance(one, dict) and "value" in one else None
+            for one in responses
+        )
         read = {"scale": "choice" if responses else "text", **self._read_keys(item, "responses")}
+        texts = tuple(
+            self._text(one, "text")
+            if isinstance(one, dict) and "value" in one
+            else self._text(responses, index)
+            for index, one in enumerate(responses)
+        )
+        if "conclude_on" in read:
+            read["conclude_on"] = _translate_as_response(read["conclude_on"], texts)
         return Question(
             **read,
-            responses=tuple(
-                self._text(one, "text") if isinstance(one, dict) else self._text(responses, index)
-                for index, one in enumerate(responses)
-            ),
+            responses=texts,
             values=values if any(value is not None for value in values) else (),
         )
 
@@ -450,7 +497,9 @@ class _Reader:
         return read
 
     def _text(self, container: dict[str, Any] | list[Any], key: Key) -> TemplateText:
-        source: str = container[key]  # type: ignore[index]
+        source: str | dict[str, Any] = container[key]  # type: ignore[index]
+        if isinstance(source, dict):
+            return self._translated(source)
         position = self._position(container, key)
         place = self._document.place(container, key)
         if place is None or place.style != "|":
@@ -459,6 +508,25 @@ class _Reader:
         first = next((line for line in self._document.lines[position.line :] if line.strip()), "")
         indent = len(first) - len(first.lstrip(" ")) + 1
         return TemplateText(source, position, position.line + 1, indent, is_block=True)
+
+    def _translated(self, written: dict[str, Any]) -> TemplateText:
+        """Return a text by language, which reads as the default language's; else as the first."""
+        languages = self._languages
+        found = tuple(
+            ((languages.find(code) if languages else None) or code, self._text(written, code))
+            for code in written
+        )
+        default = dict(found).get(languages.default if languages else "", found[0][1])
+        return replace(default, by_language=found)
+
+
+def _translate_as_response(ending: TemplateText, responses: Iterable[TemplateText]) -> TemplateText:
+    """Return a `conclude_on` in all languages, if it is one text that names a response by the default's."""
+    if ending.by_language:
+        return ending
+    wanted = fold_answer(ending.source)
+    named = (one.by_language for one in responses if fold_answer(one.source) == wanted)
+    return replace(ending, by_language=next(named, ()))
 
 
 def _read_value(written: float | str) -> ResponseValue:
@@ -474,7 +542,7 @@ _READERS: dict[str, Callable[[Any], object]] = {
     **dict.fromkeys(
         ("wait", "before", "after", "within", "settle_margin", "read_replies_within"), parse_duration
     ),
-    **dict.fromkeys(("invalid_rows", "review_margin"), _read_share),
+    **dict.fromkeys(("invalid_rows", "review_margin", "share"), _read_share),
     **dict.fromkeys(("weight", "holdout"), float),
     "rate": parse_rate,
 }

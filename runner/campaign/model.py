@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from fractions import Fraction
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from runner.timing.schedule import Schedule
@@ -27,7 +28,12 @@ PhoneForm = Literal["international", "national"]
 """The form of phones that are digits with neither `+` nor another prefix."""
 Landlines = Literal["refuse", "warn", "allow"]
 ColumnKey = Literal[
-    "phone_column", "timezone_column", "region_column", "consent.source_column", "consent.date_column"
+    "phone_column",
+    "timezone_column",
+    "region_column",
+    "language_column",
+    "consent.source_column",
+    "consent.date_column",
 ]
 DEFAULT_REVIEW_MARGIN = Fraction(1, 10)
 DEFAULT_READ_REPLIES_WITHIN = timedelta(hours=24)
@@ -65,6 +71,7 @@ class InlineRecipient(NamedTuple):
     position: Position
     timezone: str | None = None
     consent: Consent | None = None
+    language: str | None = None
 
     @property
     def country(self) -> str | None:
@@ -85,6 +92,7 @@ class FileRecipients:
         encoding: None to detect it.
         skips_invalid: True to skip unreadable rows instead of reporting errors.
         phone_form: the form of digits without a prefix; None to read them both ways.
+        language_column: column of languages; None for the campaign's default.
     """
 
     path: Path
@@ -98,6 +106,7 @@ class FileRecipients:
     encoding: str | None = None
     skips_invalid: bool = False
     phone_form: PhoneForm | None = None
+    language_column: str | None = None
 
     @property
     def columns(self) -> dict[ColumnKey, str]:
@@ -107,6 +116,7 @@ class FileRecipients:
             "phone_column": self.phone_column,
             "timezone_column": self.timezone_column,
             "region_column": self.region_column,
+            "language_column": self.language_column,
             "consent.source_column": None if consent is None else consent.source_column,
             "consent.date_column": None if consent is None else consent.date_column,
         }
@@ -131,6 +141,7 @@ class Limits:
         recipients_per_send: phones in one launch.
         rate: sends a second.
         segments_per_message: SMS segments of a single text.
+        completes: people who have answered to the end, after whom nobody is texted any more.
         invalid_rows: unreadable rows to skip: a number, or a share of all.
         settle_margin: time between the last sends and the end of their hours; None to use the service's
             response times.
@@ -141,8 +152,22 @@ class Limits:
     recipients_per_send: int | None = None
     rate: float | None = None
     segments_per_message: int | None = None
+    completes: int | None = None
     invalid_rows: int | Fraction | None = None
     settle_margin: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A random part of the audience: a number of people (`size`), or a `share` of all, from 0 to 1.
+
+    The same seed draws the same people in any campaign.
+    """
+
+    seed: str
+    position: Position
+    size: int | None = None
+    share: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +221,24 @@ Replies = Literal["ignored", "recorded"]
 Addressees = Literal["everyone", "answered", "unanswered"]
 """The part of an earlier message's recipients that a follow-up is for: `to`."""
 
+
+@dataclass(frozen=True, slots=True)
+class AnswerCondition:
+    """The condition of a follow-up that goes by an answer: `to: {question: nps, values: 0-6}`.
+
+    Attributes:
+        question: the tag of a question of earlier messages.
+        values: as the campaign writes them: numbers, ranges, `none`, or the texts of responses.
+        position: of `question`.
+        places: of the values.
+    """
+
+    question: str
+    values: tuple[str, ...]
+    position: Position
+    places: tuple[Position, ...]
+
+
 REPLY_TAG = "reply"
 """Tag of the question that stands for a plain text whose replies are recorded."""
 
@@ -204,8 +247,22 @@ DEFAULT_RECIPIENTS_PER_SEND = 500
 
 
 @dataclass(frozen=True, slots=True)
+class Languages:
+    """The languages of a campaign's texts: BCP 47 tags as written in `known`, the `default` among them."""
+
+    default: str
+    known: tuple[str, ...]
+    position: Position
+
+    def find(self, written: str) -> str | None:
+        """Return the known language that a tag means, whatever its case; None if there is none."""
+        wanted = written.strip().casefold()
+        return next((one for one in self.known if one.casefold() == wanted), None)
+
+
+@dataclass(frozen=True, slots=True)
 class TemplateText:
-    """A Jinja2 template in the campaign file.
+    """A Jinja2 template in the campaign file; of a text by language, the default language's.
 
     Attributes:
         source: the template's text.
@@ -214,6 +271,7 @@ class TemplateText:
         indent: the file's column at which the template's lines start, from 1.
         is_block: True if template and file have the same lines (a `|` scalar).
         quote: the quotes that stand around it in the file; empty if there are none.
+        by_language: the text in each language, the default's among them; empty for one text for all.
     """
 
     source: str
@@ -222,6 +280,11 @@ class TemplateText:
     indent: int
     is_block: bool
     quote: str = ""
+    by_language: tuple[tuple[str, TemplateText], ...] = ()
+
+    def in_language(self, language: str) -> TemplateText:
+        """Return the single text of a language: itself if it is one for all."""
+        return next((text for code, text in self.by_language if code == language), self)
 
     @property
     def inner_quote(self) -> str:
@@ -238,8 +301,11 @@ class TemplateText:
 class Question:
     """One question of a survey.
 
+    A response is the same one in all languages: its place, its value, and in reports its text in the default
+    language (`responses[place].source`); `responses[place].in_language("es").source` is its text in Spanish.
+
     Attributes:
-        responses: as they are sent; none for a freeform question.
+        responses: as they are sent, each by language if it is given so; none for a freeform question.
         values: of the responses; None for one whose text says it. Empty if the campaign gives none.
     """
 
@@ -249,6 +315,16 @@ class Question:
     scale: Scale = "choice"
     conclude_on: TemplateText | None = None
     values: tuple[ResponseValue | None, ...] = ()
+
+    def in_language(self, language: str) -> Question:
+        """Return the question with the single texts of a language."""
+        ending = self.conclude_on
+        return replace(
+            self,
+            text=self.text.in_language(language),
+            responses=tuple(response.in_language(language) for response in self.responses),
+            conclude_on=None if ending is None else ending.in_language(language),
+        )
 
 
 def ask_openly(text: TemplateText) -> tuple[Question, ...]:
@@ -270,6 +346,9 @@ class After:
     position: Position
 
 
+_TEXT_FIELDS = ("text", "introduction", "conclusion")
+
+
 @dataclass(frozen=True, slots=True)
 class When:
     """The column with the dates that a message goes by, and the time before or after them."""
@@ -283,8 +362,9 @@ class When:
 class Message:
     """One message of a campaign: a plain `text`, or a survey of `questions`.
 
-    It goes to a part `to` of the recipients of `after`, or by a date of each (`when`), if given. With
-    `replies`, its text is one open question (`ask_openly`). It `is_new` if it says that it has no former id
+    It goes to a part `to` of the recipients of `after`, if given; the `wait` then counts from that message,
+    or from the answer that is its condition; or by a date of each recipient (`when`). With `replies`, its
+    text is one open question (`ask_openly`). It `is_new` if it says that it has no former id
     (`renamed_from: none`).
     """
 
@@ -300,9 +380,18 @@ class Message:
     renamed_from: tuple[str, ...] = ()
     is_new: bool = False
     after: After | None = None
-    to: Addressees = "everyone"
+    to: Addressees | AnswerCondition = "everyone"
     replies: Replies = "ignored"
     when: When | None = None
+
+    def in_language(self, language: str) -> Message:
+        """Return the message with the single texts of a language."""
+        texts = {name: text for name in _TEXT_FIELDS if (text := getattr(self, name)) is not None}
+        return replace(
+            self,
+            questions=tuple(question.in_language(language) for question in self.questions),
+            **{name: text.in_language(language) for name, text in texts.items()},
+        )
 
     def iterate_texts(self) -> Iterator[TemplateText]:
         """Yield its templates."""
@@ -385,11 +474,13 @@ class Campaign:
         vars: template variables for every recipient.
         recipients: the audience's sources, in order: the first mention of a phone wins.
         exclude: phones that this campaign never texts.
+        sample: the part of the audience to text; None for all.
         messages: in the order of the file.
         renamed_from: its former names.
         is_new: whether it says that it has none (`renamed_from: none`).
         is_named: whether its file gives the name.
         lockfile: whether the lockfile lists launches or counts them.
+        languages: of its texts; None if all are in one language.
         export_columns: columns of the audience for files of answers, each with its position.
         score: the tag of the question with the campaign's score; None to use the scales that messages share.
         score_target: what that score should reach, a line in reports.
@@ -416,6 +507,7 @@ class Campaign:
     is_new: bool = False
     is_named: bool = True
     variants: Variants | None = None
+    sample: Sample | None = None
     schedule: Schedule = field(default_factory=Schedule)
     policy: Policy = field(default_factory=Policy)
     lockfile: LockfileKind = "full"
@@ -428,6 +520,7 @@ class Campaign:
     series: str | None = None
     wave: str = ""
     shows_comments: bool = False
+    languages: Languages | None = None
     stamp: object = field(default=None, compare=False, repr=False)
     digest: str = field(default="", compare=False, repr=False)
 
@@ -457,8 +550,26 @@ class Campaign:
         return None if message.when is None else message.when.column
 
     def list_earlier(self) -> set[str]:
-        """Return the ids of the messages that others come after."""
-        return {message.after.message for message in self.messages if message.after is not None}
+        """Return the ids of the messages whose recipients or answers others go by."""
+        after = {message.after.message for message in self.messages if message.after is not None}
+        return after.union(*([one.id for one in self.list_asking(each)] for each in self.messages))
+
+    def list_asking(self, message: Message) -> tuple[Message, ...]:
+        """Return the messages above one that ask, in any arm, the question whose answer it goes by."""
+        condition = message.to
+        if not isinstance(condition, AnswerCondition):
+            return ()
+        above = takewhile(lambda one: one.id != message.id, self.messages)
+        return tuple(
+            one
+            for one in above
+            if any(question.tag == condition.question for _, question in self.list_ways(one))
+        )
+
+    def list_ways(self, message: Message) -> list[tuple[str | None, Question]]:
+        """Return the questions of a message in each arm, and without arms as it stands."""
+        ways = [(None, message), *self.list_arms(message.id).items()]
+        return [(arm, question) for arm, varied in ways for question in varied.questions]
 
     def list_surveys(self) -> frozenset[str]:
         """Return the ids of the messages that have questions, in any arm."""
@@ -474,6 +585,14 @@ class Campaign:
             return {}
         message = next(message for message in self.messages if message.id == message_id)
         return {arm.id: arm.apply_to(message) for arm in self.variants.arms}
+
+    def iterate_sent(self, message: Message) -> Iterator[Message]:
+        """Yield a message with the single texts that are sent: its own and each arm's, in each language."""
+        for one in (message, *self.list_arms(message.id).values()):
+            if self.languages is None:
+                yield one
+            else:
+                yield from map(one.in_language, self.languages.known)
 
     def list_tags(self, message_id: str) -> tuple[str, ...]:
         """Return the project tags that a message is sent with."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cached_property
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from runner.audience.rows import read_header
 from runner.audience.table import normalize_name
+from runner.campaign.conditions import find_condition_problems
 from runner.campaign.model import SCORED, FileRecipients
 from runner.campaign.scales import find_scale_problem
 from runner.source.normalize import suggest
@@ -39,20 +41,18 @@ def find_reference_problems(campaign: Campaign, *, knows_audience: bool = True) 
     Without `knows_audience`, its recipients are not all known, and nothing is said of variables.
     """
     checker = _Checker(campaign, knows_audience=knows_audience)
-    for message in _iterate_sent(campaign):
-        yield from checker.check(message)
+    for message in campaign.messages:
+        for varied in (message, *campaign.list_arms(message.id).values()):
+            yield from checker.check(varied)
+    yield from find_condition_problems(campaign, checker.compiler)
 
 
 def find_unknown_variables(campaign: Campaign) -> Iterator[Diagnostic]:
     """Yield the variables that texts need and no recipient has, without looking at rows."""
     checker = _Checker(campaign, knows_audience=True)
-    for message in _iterate_sent(campaign):
-        yield from checker.find_unknown(message)
-
-
-def _iterate_sent(campaign: Campaign) -> Iterator[Message]:
     for message in campaign.messages:
-        yield from (message, *campaign.list_arms(message.id).values())
+        for sent in campaign.iterate_sent(message):
+            yield from checker.find_unknown(sent)
 
 
 class _Checker:
@@ -64,9 +64,36 @@ class _Checker:
         self._warned: set[str] = set()
 
     def check(self, message: Message) -> Iterator[Diagnostic]:
-        for question in message.questions:
+        """Yield the problems of a message or arm, in all languages; scales are the default language's."""
+        languages = self._campaign.languages
+        if languages is None:
+            yield from self._check_sent(message, message.questions)
+            return
+        for code in sorted(languages.known, key=languages.default.__ne__):
+            scored = message.questions if code == languages.default else ()
+            yield from self._check_sent(message.in_language(code), scored)
+        for text in message.iterate_texts():
+            yield from self._compare_languages(text)
+
+    def _compare_languages(self, text: TemplateText) -> Iterator[Diagnostic]:
+        """Yield the variables that a text has in some languages only."""
+        if text in self._checked:
+            return
+        self._checked.add(text)
+        used = {code: self.compiler.find_references(one).names for code, one in text.by_language}
+        for code, translation in text.by_language:
+            lacking = sorted(frozenset().union(*used.values()) - used[code])
+            if lacking:
+                others = ", ".join(f"`{other}`" for other, names in used.items() if lacking[0] in names)
+                words = f"the text in `{code}` does without `{lacking[0]}`, which it has in {others}"
+                hint = "if that is not meant, write it there too"
+                yield translation.position.problem("text-variables-differ", words, hint, "warning")
+
+    def _check_sent(self, message: Message, scored: Sequence[Question]) -> Iterator[Diagnostic]:
+        """Yield the problems of a message as it is sent; `scored` are its questions as written, if read."""
+        for question, written in zip_longest(message.questions, scored):
             yield from self._check_choices(question)
-            yield from self._check_responses(question)
+            yield from self._check_responses(question, written)
         for text in message.iterate_texts():
             if text not in self._checked and not text.is_plain:
                 yield from self._check_conditions(text)
@@ -81,7 +108,7 @@ class _Checker:
         if self._has_unread_file:
             return
         for text in message.iterate_texts():
-            needed = self._compiler.find_references(text)
+            needed = self.compiler.find_references(text)
             for name in sorted(needed.names - needed.optional - self._warned):
                 if name not in self._campaign.vars and normalize_name(name) not in self._given:
                     self._warned.add(name)
@@ -98,16 +125,19 @@ class _Checker:
             lost = "no report could tell who has come to the end"
             yield from self._refuse_personal(question.conclude_on, "`conclude_on`", lost)
 
-    def _check_responses(self, question: Question) -> Iterator[Diagnostic]:
+    def _check_responses(self, question: Question, whole: Question | None) -> Iterator[Diagnostic]:
         """Yield responses without a sure value on the scale, and numbers that stand at another's line."""
-        if not question.responses or question.responses[0] in self._checked:
+        if self._checked.issuperset(question.responses):
             return
-        names = (self._compiler.find_references(text).names for text in question.responses)
+        names = (self.compiler.find_references(text).names for text in question.responses)
         if not frozenset().union(*names) <= self._campaign.vars.keys():
             return
-        texts = [self._compiler.outline(text, self._campaign.vars) for text in question.responses]
-        if question.scale in SCORED:
-            written = [text.source for text in question.responses]
+        texts = [self.compiler.outline(text, self._campaign.vars) for text in question.responses]
+        if question.scale in SCORED and whole is not None:
+            written = [
+                {code: one.source for code, one in text.by_language} or text.source
+                for text in whole.responses
+            ]
             problem = find_scale_problem(question.scale, texts, question.values, written)
             if problem is not None:
                 place = question.responses[problem.place].position
@@ -132,7 +162,7 @@ class _Checker:
 
     def _check_conditions(self, text: TemplateText) -> Iterator[Diagnostic]:
         """Yield conditions that cells, which are texts, do not fit."""
-        for tree in self._compiler.iterate_trees(text):
+        for tree in self.compiler.iterate_trees(text):
             for name in [tested.name for tested in find_bare_conditions(tree)]:
                 if normalize_name(name) in self._columns:
                     words = f"`{name}` is a column, and its cells are texts: FALSE, 0 and no are true"
@@ -147,7 +177,7 @@ class _Checker:
         """Yield the placeholders of other tools, which would be sent as they stand."""
         if not (self._known and _FOREIGN_MARKS.search(text.source)):
             return
-        for tree in self._compiler.iterate_trees(text):
+        for tree in self.compiler.iterate_trees(text):
             for line, written in iterate_literal_text(tree):
                 for found in find_foreign(written, self._known):
                     words = f"{found.written} would be sent as it stands: it is no placeholder here"
@@ -158,7 +188,7 @@ class _Checker:
     def _refuse_personal(self, text: TemplateText, what: str, lost: str) -> Iterator[Diagnostic]:
         if text.is_plain or text in self._seen:
             return
-        names = self._compiler.find_references(text).names
+        names = self.compiler.find_references(text).names
         personal = sorted(name for name in names if normalize_name(name) in self._given)
         if personal:
             self._seen.add(text)
@@ -169,7 +199,7 @@ class _Checker:
         """Yield variables that have a default and that no recipient has."""
         if not self._knows_audience or self._has_unread_file:
             return
-        for name in sorted(self._compiler.find_references(text).optional - self._warned):
+        for name in sorted(self.compiler.find_references(text).optional - self._warned):
             if name in self._campaign.vars or normalize_name(name) in self._given:
                 continue
             self._warned.add(name)
@@ -181,7 +211,8 @@ class _Checker:
             yield replace(problem, severity="warning")
 
     @cached_property
-    def _compiler(self) -> TextCompiler:
+    def compiler(self) -> TextCompiler:
+        """The compiler of the campaign's texts."""
         return TextCompiler(include_folder(self._campaign))
 
     @cached_property

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.campaign.conditions import describe_condition
+from runner.campaign.model import AnswerCondition
 from runner.source.quantity import write_duration
 from runner.timing.window import DAYS, MINUTES_A_DAY, format_clock
 from runner.timing.zone import load_zone
@@ -29,6 +31,9 @@ def describe_follow_up(message: Message) -> str:
     if message.after is None:
         return ""
     wait = write_duration(message.after.wait)
+    if isinstance(message.to, AnswerCondition):
+        words = f"after they {describe_condition(message.to)}"
+        return f"{wait} {words}" if wait else words
     words = f"after {message.after.message}{_WHOM.get(message.to, '')}"
     return f"{wait} {words}" if wait else words
 

@@ -17,12 +17,14 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from runner.campaign.model import Analysis, Arm, Message, Variants
     from runner.source.diagnostic import Diagnostic
 
 _WORD_BITS = 64
+SHARES = 2**_WORD_BITS
+"""The number of possible draws: a share is a bound for draws over this."""
 _FRACTION_BITS = 53  # integers below this are exact as floats
 
 
@@ -34,7 +36,7 @@ class Draw:
     def __init__(self, variants: Variants) -> None:
         self._holdout = _start_hash(variants.seed, "holdout")
         # A power of two only shifts a float's exponent.
-        self._control_below = int(variants.holdout * 2**_WORD_BITS)
+        self._control_below = int(variants.holdout * SHARES)
         self._arms = [
             (arm, arm.weight, _start_hash(variants.seed, "arm", arm.id))
             for arm in sorted(variants.arms, key=lambda arm: arm.id)
@@ -57,6 +59,16 @@ class Draw:
             if score < least:
                 chosen, least = arm, score
         return chosen
+
+
+def draw_shares(seed: str, purpose: str) -> Callable[[str], int]:
+    """Return the function that draws a number from 0 to below `SHARES` for each phone (E.164).
+
+    Who is below a bound stays below a larger one, so growing shares are nested. Draws for different purposes
+    are independent, of arms too.
+    """
+    started = _start_hash(seed, purpose)
+    return lambda phone: _read_word(started, phone.encode())
 
 
 def find_problems(variants: Variants, messages: Sequence[Message]) -> Iterator[Diagnostic]:

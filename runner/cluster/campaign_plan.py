@@ -99,11 +99,10 @@ class PartitionAudience:
             yield recipient
 
     def _read(self, row: ScatteredRow) -> Recipient:
-        index, (line, phone, given, timezone, region, consent) = row
+        index, (line, phone, given, timezone, region, language, consent) = row
         variables = {**self._shared, **given} if self._shared else given
-        return Recipient._make(
-            (phone, variables, index, self._places[index], line, timezone, region, *consent, ())
-        )
+        place = self._places[index]
+        return Recipient(phone, variables, index, place, line, timezone, region, *consent, language=language)
 
     def _find_consent_changes(self, last_day: date | None) -> Mapping[int, ConsentChange]:
         changes = ConsentChanges(last_day)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 
 Kind = TypeVar("Kind")
@@ -74,6 +74,11 @@ class TargetKey:
 def on_occasion(fingerprint: str, occasion: str) -> str:
     """Return the key of a person's delivery on an occasion: the fingerprint alone if there is none."""
     return f"{fingerprint}@{occasion}" if occasion else fingerprint
+
+
+def count_on(deliveries: Collection[str], occasion: str) -> int:
+    """Return the number of deliveries, by their keys, on an occasion; of all if it is empty."""
+    return sum(one.endswith(f"@{occasion}") for one in deliveries) if occasion else len(deliveries)
 
 
 def launch_key(

@@ -243,7 +243,7 @@ ORDER_UNKNOWN = -1
 
 
 class ContactRow(NamedTuple):
-    """A recipient of a launch that has reached people, or may have. The last seven are `1` or `0`.
+    """A recipient of a launch that has reached people, or may have. Seven fields are `1` or `0`.
 
     Attributes:
         message: the message's id in the ledger.
@@ -258,6 +258,7 @@ class ContactRow(NamedTuple):
         blocked: whether an earlier opt-out prevented it, so that nothing was rendered.
         replaced: whether a later send of the same account ended it.
         was_texted: whether the text has left the service; empty if that is not known.
+        occasion: of the launch, such as the wave; empty if the message goes once.
     """
 
     message: str
@@ -272,6 +273,7 @@ class ContactRow(NamedTuple):
     blocked: str
     replaced: str
     was_texted: str
+    occasion: str = ""
 
 
 class FeedRow(NamedTuple):
@@ -295,3 +297,4 @@ class FeedRow(NamedTuple):
     response: str
     created: str
     non_answer: str = ""
+    occasion: str = ""

@@ -233,6 +233,12 @@ campaign_pauses = _table(
 )
 
 
+def in_wave(campaign_id: int, wave: str = "") -> ColumnElement[bool]:
+    """Return the condition for the launches of a campaign, of one wave if it has waves."""
+    is_own = launches.c.campaign_id == campaign_id
+    return is_own & (launches.c.occasion == wave) if wave else is_own
+
+
 def of_target(query: Select[Any], target: str) -> Select[Any]:
     """Limit a query of launches to those of a target's campaigns."""
     joined = query.join(campaigns, campaigns.c.id == launches.c.campaign_id)

@@ -6,17 +6,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from runner.audience.renumbering import list_forms
-from runner.campaign.variants import Draw
+from runner.campaign.variants import Draw, draw_shares
 from runner.ledger.fingerprint import on_occasion
+from runner.plan.answer_rule import describe_unread, find_follows, find_rules
 from runner.plan.dates import Dates, rank_by_date
-from runner.plan.decisions import NEVER, Decision, Follow, Outlook, QueueRule, may_meet
+from runner.plan.decisions import NEVER, Decision, Outlook, QueueRule, may_meet
 from runner.plan.model import Offer
 from runner.text.template import MissingVariablesError, TemplateProblemError
 from runner.timing.dates import decide_by_date
 from runner.timing.decision import Defer, SendNow, Timekeeper
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime
 
     from runner.audience.audience import Recipient
@@ -30,15 +31,8 @@ if TYPE_CHECKING:
     from runner.timing.decision import Decision as TimeDecision
 
 _WAITING = "the `wait` of the follow-up is not over"
-UNREAD = "whether they have answered was not read since the `wait` was over: run `runner reconcile` first"
-"""The reason to wait when a recipient's replies may be unread."""
 UNEXPLAINED = "held: a launch that no record explains has reached them; `runner resolve` shows it"
 """The reason to hold people who may have got the message from a run whose record is lost."""
-DIFFERS = "whether they have answered is not certain, the service contradicts itself:"
-"""The beginning of the reason to wait when the service counts more answers than it lists."""
-_WAY_PAST = (
-    "`runner reconcile` looks again, `runner reconcile --accept-differences` takes what is listed for all"
-)
 _UNDECIDED = ("unresolved", "opt_out_doubtful")
 """Reasons to hold a message until a person has decided."""
 _UTC = "UTC"
@@ -71,7 +65,7 @@ class Decider:
         key: TargetKey | None,
         context: PlanContext | None,
         *,
-        ignore_time: bool,
+        ignore_time: bool = False,
     ) -> None:
         self._campaign = campaign
         self._occasion = campaign.wave
@@ -82,6 +76,9 @@ class Decider:
         self._context = context
         self._dates = Dates(campaign, [one.message for one in compiled], key)
         self._draw = Draw(campaign.variants) if campaign.variants is not None else None
+        survey = None if context is None or ignore_time else context.survey
+        self._sampled_below = None if survey is None else survey.sampled_below
+        self._draw_sample = draw_shares(campaign.sample.seed, "sample") if campaign.sample else None
         self._must_consent = campaign.policy.consent == "required"
         self._is_timed = context is not None and not ignore_time
         self._timekeepers = self._make_timekeepers()
@@ -90,18 +87,22 @@ class Decider:
         has_sessions = context is not None and context.has_sessions
         self._find_session = context.find_session if context and has_sessions else None
         self._queue = self._make_queue_rule()
-        self.follows = _find_follows([compiled_message.message for compiled_message in compiled])
+        self._rules = find_rules(campaign, compiled, known, context)
+        self.follows = find_follows([compiled_message.message for compiled_message in compiled], self._rules)
         # Of their own: those of `_timekeepers` remember what holds at the present moment.
         dated = (index for index, one in enumerate(compiled) if one.message.when is not None)
         self._later = {index: self._make_timekeepers() for index in (*self.follows, *dated)}
         self.outlook = Outlook(campaign, compiled, self._find_session) if self._timekeepers else None
-        self._is_plain = self._sends_to_all() and len(self._unvaried) == len(compiled)
+        self._is_plain = (
+            self._sends_to_all() and campaign.languages is None and len(self._unvaried) == len(compiled)
+        )
 
     def _sends_to_all(self) -> bool:
         """Return whether exclusion is the only reason not to text somebody."""
         context = self._context
         return (
             self._key is None
+            and self._sampled_below is None
             and not self._occasion
             and not any(self._dates.columns)
             and self._draw is None
@@ -167,6 +168,9 @@ class Decider:
             or self._assign(index, compiled_message, recipient, known_as, reporter)
             for index, compiled_message in enumerate(self._compiled)
         ]
+        for index, rule in self._rules.items():
+            if found[index].disposition == "not_qualified" and not rule.may_change(found, known_as):
+                found[index] = found[index]._replace(coming=None)
         if self._occasion:
             found = [one._replace(occasion=self._occasion) for one in found]
         if self._queue is not None:
@@ -205,9 +209,11 @@ class Decider:
         found = self._find_record(index, compiled_message, known_as)
         if found is None and barred is not None:
             found = Decision(index, barred)
+        if found is None and self._is_left_out(compiled_message.message, recipient.phone):
+            found = Decision(index, "not_sampled")
         if found is None or found.disposition not in _UNDECIDED:
             return found
-        arm, renderer = self._choose_renderer(compiled_message, recipient.phone)
+        arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
         try:
             return found._replace(arm=arm, coming=renderer.render(recipient.vars))
         except (MissingVariablesError, TemplateProblemError):
@@ -234,7 +240,7 @@ class Decider:
     def _offer(
         self, index: int, compiled_message: CompiledMessage, recipient: Recipient, time: CellTime | None
     ) -> Iterator[Offer]:
-        arm, renderer = self._choose_renderer(compiled_message, recipient.phone)
+        arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
         with suppress(MissingVariablesError, TemplateProblemError):
             payload = renderer.render(recipient.vars)
             if time is None:
@@ -265,6 +271,27 @@ class Decider:
                 found = Decision(index, "unresolved", reasons=(UNEXPLAINED,) if is_unexplained else ())
         return found
 
+    def _is_left_out(self, message: Message, phone: str) -> bool:
+        """Return whether a person is not in the sample; follow-ups go to whom the message before went to."""
+        bound, draw = self._sampled_below, self._draw_sample
+        return bound is not None and draw is not None and message.after is None and draw(phone) >= bound
+
+    def list_texted(self, messages: Collection[str]) -> set[str]:
+        """Return the deliveries of some messages that were made, or may have been, on this occasion."""
+        shelves = (self._known.sent, self._known.unresolved)
+        found = set[str]().union(*(shelf.get(one, set()) for shelf in shelves for one in messages))
+        return {one for one in found if one.endswith(f"@{self._occasion}")} if self._occasion else found
+
+    def may_draw(self, recipient: Recipient, messages: Collection[str]) -> bool:
+        """Return whether somebody may be texted, and has none of some messages: the sample is of these."""
+        if recipient.phone in self._excluded or self._find_bar(recipient) is not None:
+            return False
+        known_as = self._list_fingerprints(recipient)
+        shelves = (self._known.sent, self._known.unresolved)
+        return not any(
+            one in shelf.get(message, ()) for shelf in shelves for message in messages for one in known_as
+        )
+
     def _find_bar(self, recipient: Recipient) -> Disposition | None:
         """Return the bar to all messages for a recipient, if any."""
         if self._context is not None and self._context.suppressions is not None:
@@ -287,12 +314,12 @@ class Decider:
         reporter: RowReporter,
     ) -> Decision:
         ready = self._find_ready(index, compiled_message.message, known_as)
-        arm, renderer = self._choose_renderer(compiled_message, recipient.phone)
+        arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
         # Recipients who wait are rendered, too, so that problems of follow-ups show before the first message.
         rendered = self._render(index, arm, renderer, recipient, reporter)
         largest = rendered.payload.largest if rendered.payload is not None else 0
         if isinstance(ready, Decision):
-            is_coming = ready.disposition == "awaiting" or compiled_message.message.to == "answered"
+            is_coming = ready.disposition == "awaiting" or compiled_message.message.to != "unanswered"
             return ready._replace(
                 largest=largest if ready.disposition == "awaiting" else 0,
                 arm=arm,
@@ -323,14 +350,14 @@ class Decider:
         return Decision(index, "to_send")
 
     def _choose_renderer(
-        self, compiled_message: CompiledMessage, phone: str
+        self, compiled_message: CompiledMessage, phone: str, language: str | None = None
     ) -> tuple[str | None, MessageRenderer]:
         if self._draw is None or not compiled_message.has_arms:
-            return None, compiled_message.renderers[None]
+            return None, compiled_message.choose(None, language)
         arm = self._draw.choose_arm(phone)
         if arm is None:
             raise ValueError("an experiment whose arms have no weight")
-        return arm.id, compiled_message.renderers[arm.id]
+        return arm.id, compiled_message.choose(arm.id, language)
 
     def _find_ready(
         self, index: int, message: Message, known_as: Sequence[str]
@@ -343,9 +370,9 @@ class Decider:
         launch = next((found for one in known_as if (found := launches.get(one)) is not None), None)
         if earlier is None or launch is None:
             return Decision(index, "awaiting")
-        earliest = launch.sent_at + message.after.wait
-        if message.to == "everyone":
-            return earliest
+        earliest, rule = launch.sent_at + message.after.wait, self._rules.get(index)
+        if rule is not None or message.to == "everyone":
+            return earliest if rule is None else rule.decide(known_as, launch)
         is_due = (self._context.planned_at or self._context.now) >= earliest
         # Read answers stay valid; a missing answer is certain only up to the last complete reading.
         has_answered = any(one in earlier.answered for one in known_as)
@@ -355,10 +382,7 @@ class Decider:
             return earliest if is_meant else Decision(index, "not_qualified")
         # An answer before the reminder was due counts, whenever it was read.
         if read_at is None or (message.to == "unanswered" and is_due and read_at < earliest):
-            why = UNREAD
-            if launch.differs and earlier.differences is not None:
-                why = f"{DIFFERS} {earlier.differences}; {_WAY_PAST}"
-            reasons, known = ((why,), None) if is_due else ((), earliest)
+            reasons, known = ((describe_unread(launch, earlier),), None) if is_due else ((), earliest)
             return Decision(index, "awaiting", reasons=reasons, earliest=known)
         return earliest
 
@@ -433,12 +457,3 @@ class Decider:
                 kept.append(assignment)
                 count += 1
         return kept
-
-
-def _find_follows(messages: list[Message]) -> dict[int, Follow]:
-    places = {message.id: index for index, message in enumerate(messages)}
-    return {
-        index: Follow(places.get(message.after.message, -1), message.after.wait, message.to == "answered")
-        for index, message in enumerate(messages)
-        if message.after is not None
-    }

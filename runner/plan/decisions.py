@@ -38,13 +38,11 @@ class Follow(NamedTuple):
 
     Attributes:
         earlier: the place of the message that it comes after; an unused place if that is not planned.
-        wait: the time between the two.
-        waits_for_answers: whether later answers make recipients qualify.
+        wait: the least time between the two.
     """
 
     earlier: int
     wait: timedelta
-    waits_for_answers: bool
 
 
 class Decision(NamedTuple):
@@ -116,6 +114,11 @@ class Decision(NamedTuple):
             occasion=self.occasion,
         )
 
+    def give_up(self, disposition: Disposition) -> Decision:
+        """Return the decision that a message which goes now or later does not go at all."""
+        is_over = self.counts or self.comes_later
+        return Decision(self.message, disposition, arm=self.arm, occasion=self.occasion) if is_over else self
+
 
 Assigned = tuple["Recipient", list[Decision]]
 """A recipient and the decisions on them, in the order of the messages."""
@@ -165,7 +168,7 @@ class _Chain(NamedTuple):
         if assignment.disposition == "awaiting":
             return follow is None or self.may_come(self.decisions.get(follow.earlier))
         if assignment.disposition == "not_qualified":
-            return follow is not None and follow.waits_for_answers
+            return assignment.coming is not None
         return assignment.disposition in _COMES or assignment.was_due
 
     def is_left(self, assignment: Decision | None) -> bool:
@@ -256,7 +259,7 @@ class Outlook:
         """Return whether times and answers let a message come."""
         one, message = found[place], self._messages[place]
         if one.disposition == "deferred":
-            return message.to != "unanswered"
+            return message.to in ("everyone", "answered")
         earlier = self._earlier[place]
         if one.disposition != "awaiting" or earlier is None or earlier < 0 or self._may_expire:
             return False

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict
 from runner.document import UNSET, Count, Digest, Document, FailedCampaign, Part, Positive, UnsetType
 from runner.ledger.people.replies import UnreadReplies
 from runner.ledger.people.suppressions import Pause
-from runner.plan.model import Coming, MessageCounts, PlannedWave, Span
+from runner.plan.model import Coming, LanguageCounts, MessageCounts, PlannedWave, Span
 from runner.service.target import Destination
 from runner.timing.decision import DueHour
 
@@ -134,6 +134,7 @@ class PlannedMessage(MessageCounts, frozen=True, kw_only=True):
         reasons: why recipients are not texted now, in words, with how many each reason holds back.
         costly_characters: characters outside GSM-7, each with what it costs.
         findable: of an experiment's message that asks: what each pair of arms can show.
+        languages: of a campaign with `languages`: what is sent now in each, most people first.
     """
 
     arms: dict[str, Count]
@@ -143,6 +144,7 @@ class PlannedMessage(MessageCounts, frozen=True, kw_only=True):
     reasons: tuple[CountedReason, ...]
     costly_characters: tuple[ListedCharacter, ...]
     findable: tuple[FindableDifference, ...] = ()
+    languages: tuple[LanguageCounts, ...] | UnsetType = UNSET
 
 
 class ShownLaunch(Part, frozen=True):
@@ -178,6 +180,7 @@ class PlannedCampaign(Part, frozen=True):
             sent meanwhile.
         unread_replies: replies on the target that texts of this campaign wait for; None if it waits for none.
         wave: the wave that it is of; None if it has none.
+        completed: people who have answered to the end, as last reconciled; None without `limits.completes`.
         refusals: the safety limits that the plan breaks; apply sends nothing if there is one.
         people: who get something now, each once, however many messages they get.
         people_later: who get nothing now, and something later, by what is known now.
@@ -195,6 +198,7 @@ class PlannedCampaign(Part, frozen=True):
     pause: Pause | None
     unread_replies: UnreadReplies | None
     wave: PlannedWave | None
+    completed: Count | None
     refusals: tuple[str, ...]
     people: Count
     people_later: Span

@@ -82,6 +82,22 @@ def sum_spans(spans: Iterable[Span]) -> Span:
     return Span(sum(one.least for one in found), sum(one.most for one in found))
 
 
+class LanguageCounts(Part, frozen=True):
+    """What is sent now of one message in one language.
+
+    Attributes:
+        language: as in the campaign's `languages`.
+        recipients: people to send to now.
+        segments: SMS segments to send now.
+        segments_max: SMS segments if every question is asked once, with the conclusions.
+    """
+
+    language: str
+    recipients: Count
+    segments: Count
+    segments_max: Count
+
+
 class Coming(Part, frozen=True):
     """People who may get a message later, for one reason; for a follow-up, all with an earliest time or none.
 
@@ -127,6 +143,7 @@ class MessageCounts(Part, frozen=True):
         opt_out_doubtful: may have asked not to be texted: a person must decide.
         control_group: the experiment's holdout.
         no_consent: without the consent on record that the policy requires.
+        not_sampled: not drawn for the campaign's sample.
         no_date: of a message with `when`, or a follow-up of one: the cell that it goes by is blank.
         awaiting: of a follow-up: the message before it is not sent to them, or its answers were not read
             since the wait was over.
@@ -139,6 +156,7 @@ class MessageCounts(Part, frozen=True):
         open_session: behind an open survey of theirs this would queue at the service: it waits until that has
             ended, as last read; `reasons` says whose it is.
         capped: texted as often as the frequency cap allows.
+        enough: not needed: as many people as `limits.completes` says have answered to the end.
         paused: to be sent now, were the campaign not paused.
         over_limit: beyond --limit: left for a later run.
         to_send: to be sent now.
@@ -170,6 +188,7 @@ class MessageCounts(Part, frozen=True):
     already_sent: Count = 0
     unresolved: Count = 0
     no_consent: Count = 0
+    not_sampled: Count = 0
     no_date: Count = 0
     awaiting: Count = 0
     not_qualified: Count = 0
@@ -179,6 +198,7 @@ class MessageCounts(Part, frozen=True):
     expired: Count = 0
     open_session: Count = 0
     capped: Count = 0
+    enough: Count = 0
     deferred: Count = 0
     paused: Count = 0
     over_limit: Count = 0
@@ -202,6 +222,7 @@ class MessagePlan(MessageCounts, frozen=True):
         largest: recipients now or later, by the segments of the largest of their texts, so that a limit does
             not stop a follow-up after its first message.
         arms: recipients `to_send` by arm of an experiment's message.
+        languages: the same by language; empty in a campaign without `languages`.
         due: deferred recipients by due time.
         causes: recipients by their disposition and all their reasons, so that each is counted once.
         coming: later messages, by the reasons for the delay.
@@ -210,6 +231,7 @@ class MessagePlan(MessageCounts, frozen=True):
     costly_characters: dict[str, CostlyCharacter] = field(default_factory=dict)
     largest: dict[int, int] = field(default_factory=dict)
     arms: dict[str, int] = field(default_factory=dict)
+    languages: tuple[LanguageCounts, ...] = ()
     due: dict[Due, int] = field(default_factory=dict)
     causes: dict[Cause, int] = field(default_factory=dict)
     coming: tuple[Coming, ...] = ()
@@ -310,6 +332,7 @@ class CampaignPlan:
         refusals: broken safety limits, in words.
         pause: a person's request to pause the campaign; None if there is none.
         unread: overdue unread replies that texts wait for; None if there are none.
+        completed: people who have answered to the end, as last reconciled; None without `limits.completes`.
         wave: its wave; None if it has none, and never had.
         parts: the files of its launches by partition; empty if none were written.
     """
@@ -324,6 +347,7 @@ class CampaignPlan:
     recipients_later: Span = NOBODY
     unread: UnreadReplies | None = None
     wave: PlannedWave | None = None
+    completed: int | None = None
     parts: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     @property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, get_args
 
 from runner.plan.decisions import round_up
 from runner.plan.digest import DeliveryDigest
-from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, MessagePlan, Span
+from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, LanguageCounts, MessagePlan, Span
 from runner.reasons import Disposition
 from runner.source.diagnostic import Diagnostic
 
@@ -33,7 +33,7 @@ class PlanTally:
     def __init__(self) -> None:
         self._dispositions: Counter[str] = Counter()
         # Recipients to send to, counted by the properties that many of them share.
-        self._sent: Counter[tuple[str | None, int, int, int, bool]] = Counter()
+        self._sent: Counter[tuple[str | None, int, int, int, bool, str | None]] = Counter()
         # The same for recipients who may get it later, by their disposition and whether their earliest moment
         # is known; segments are None where the text is unknown.
         self._coming: Counter[tuple[str, bool, str | None, int | None, int, bool]] = Counter()
@@ -51,7 +51,8 @@ class PlanTally:
         )
         comes_later = False
         if payload is not None:
-            self._sent[arm, payload.segments, payload.segments_max, payload.largest, may_queue] += 1
+            sizes = payload.segments, payload.segments_max, payload.largest
+            self._sent[arm, *sizes, may_queue, payload.language] += 1
             if payload.costly is not None:
                 cost = self._costly.setdefault(payload.costly, [0, 0, 0])
                 cost[0] += 1
@@ -99,7 +100,7 @@ class PlanTally:
         dispositions, largest = self._dispositions.copy(), self._later.copy()
         arms: Counter[str | None] = Counter()
         queueing: Counter[str | None] = Counter()
-        for (arm, _, _, size, may_queue), count in self._sent.items():
+        for (arm, _, _, size, may_queue, _), count in self._sent.items():
             arms[arm] += count
             queueing[arm] += count * may_queue
             largest[size] += count
@@ -128,9 +129,20 @@ class PlanTally:
             costly_characters={character: CostlyCharacter(*cost) for character, cost in self._costly.items()},
             largest=dict(largest),
             arms={arm: count for arm, count in sorted(arms.items(), key=str) if arm is not None},
+            languages=self._count_languages(),
             due=dict(self._due),
             causes=dict(self._causes),
         )
+
+    def _count_languages(self) -> tuple[LanguageCounts, ...]:
+        """Return what is sent now by language, most people first; empty in a campaign without languages."""
+        found: dict[str, Counter[str]] = {}
+        for (_, segments, segments_max, _, _, language), count in self._sent.items():
+            if language is not None:
+                whole = {"segments": segments * count, "segments_max": segments_max * count}
+                found.setdefault(language, Counter()).update(recipients=count, **whole)
+        counts = [LanguageCounts(language, **dict(counts)) for language, counts in found.items()]
+        return tuple(sorted(counts, key=lambda one: (-one.recipients, one.language)))
 
     def add_up_coming(
         self, compiled_message: CompiledMessage, per_send: int, *, lets_queue: bool, is_paused: bool

@@ -67,6 +67,7 @@ class AudiencePass:
         pause: a person's request to pause the campaign; None if there is none.
         unread: unread replies that all texts wait for; None if there are none.
         last_day: the latest valid day of consent; None if consent is not required.
+        completed: people who have answered to the end; None without `limits.completes`.
         wave: the campaign's wave beside those on record; None without waves.
         names: the variables that the texts refer to.
         included: the included texts, by name.
@@ -89,6 +90,7 @@ class AudiencePass:
             None if context is None else find_overdue(campaign, context.unread, context.now, options)
         )
         self.last_day = find_last_day(campaign, context)
+        self.completed = None if context is None else context.completed
         self.wave = PlannedWave.of(campaign.wave, {} if context is None else context.waves)
         self.names = campaign.date_columns.union(*(compiled_message.names for compiled_message in compiled))
         self.included = included
@@ -124,6 +126,8 @@ class AudiencePass:
     ) -> Iterator[Assigned]:
         """Yield `people` with the decisions on them; at most `limit` get something now (None: all)."""
         served, last_day, unread, is_paused = 0, self.last_day, self.unread, self.pause is not None
+        most, completed = self.campaign.limits.completes, self.completed
+        is_enough = most is not None and completed is not None and completed >= most
         follows, outlook = decider.follows, None if is_paused else decider.outlook
         for recipient in people:
             if last_day is None or recipient.consent_day is None or recipient.consent_day <= last_day:
@@ -131,6 +135,8 @@ class AudiencePass:
             else:
                 found = decider.assign(recipient._replace(has_consent=False), reporter)
                 assignments = [_say_why(assignment, last_day) for assignment in found]
+            if is_enough:
+                assignments = [assignment.give_up("enough") for assignment in assignments]
             if is_paused:
                 assignments = [assignment.hold("paused") for assignment in assignments]
             elif unread is not None:
@@ -261,6 +267,7 @@ def _add_up(
         pause=going.pause,
         unread=going.unread,
         wave=going.wave,
+        completed=going.completed,
         recipients_later=Span(counts.sure, counts.later),
     )
 

@@ -191,10 +191,10 @@ class Change(Part, frozen=True):
 
 
 class SeriesReport(Part, frozen=True):
-    """The campaigns that name the same series.
+    """The campaigns that name the same series, or the waves of one campaign.
 
     Attributes:
-        name: the series' name in the campaign files.
+        name: the series' name in the campaign files; of a campaign that names none, its own.
         waves: those that were sent, the earliest first: of the campaigns that the command was given, and of
             the project's others, as the ledger has them.
         changes: of this campaign against the wave before it; none for the first.

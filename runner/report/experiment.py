@@ -141,26 +141,26 @@ def _check_split(assigned: Mapping[str, int], weights: Mapping[str, float]) -> S
 def link_series(reports: Iterable[tuple[CampaignReport, str | None]]) -> list[CampaignReport]:
     """Return reports with the waves of their series among them, in the order given.
 
-    Each comes with the name of its series, None for none. A campaign that was not sent is no wave yet.
+    Each comes with the name of its series, None for none. What was not sent is no wave yet.
     """
     pairs = list(reports)
     found = []
     for report, name in pairs:
         waves = [one for one, series in pairs if series == name and one.first_sent_at is not None]
-        waves.sort(key=lambda one: (str(one.first_sent_at), one.campaign))
+        waves.sort(key=lambda one: (str(one.first_sent_at), one.label))
         series = None if name is None else _describe_series(name, report, waves)
         found.append(report.replace(series=series))
     return found
 
 
 def _describe_series(name: str, report: CampaignReport, waves: Sequence[CampaignReport]) -> SeriesReport:
-    names = [one.campaign for one in waves]
-    place = names.index(report.campaign) if report.campaign in names else 0
+    names = [one.label for one in waves]
+    place = names.index(report.label) if report.label in names else 0
     changes: list[Change] = []
     tests: list[WaveTest] = []
     measures: tuple[Compared, ...] = ("response", "score")
     for measure in measures:
-        samples = {one.campaign: _sample_wave(measure, one, report) for one in waves}
+        samples = {one.label: _sample_wave(measure, one, report) for one in waves}
         if place:
             wave, last = samples[names[place]], samples[names[place - 1]]
             change = compare_waves(measure, wave, last) if wave and last else None
@@ -176,10 +176,10 @@ def _sample_wave(measure: Compared, wave: CampaignReport, report: CampaignReport
     if measure == "response":
         if not people.texted or people.answered is None or people.response_rate is None:
             return None
-        return share(wave.campaign, people.answered, people.texted)
+        return share(wave.label, people.answered, people.texted)
     if score is None or report.score is None or score.measure != report.score.measure:
         return None
-    return None if score.value is None else _sample(wave.campaign, score, lambda _: score.interval)
+    return None if score.value is None else _sample(wave.label, score, lambda _: score.interval)
 
 
 def _test_waves(measure: Compared, samples: Sequence[Sample]) -> list[WaveTest]:
@@ -219,8 +219,8 @@ def _describe_wave(report: CampaignReport, first_sent_at: datetime) -> Wave:
     return build(
         Wave,
         report.people,
-        campaign=report.campaign,
-        title=report.title or report.campaign,
+        campaign=report.label,
+        title=report.heading,
         first_sent_at=first_sent_at,
         score=None if score is None else score.value,
         score_interval=None if score is None else score.interval,

@@ -158,6 +158,7 @@ class CampaignFacts:
         forgotten: people whom the service may still count, and the ledger does not.
         price: None if the service was never asked.
         differences: by message id, launches about whose answers the service contradicts itself.
+        wave: that all of this is of; empty if the campaign has none.
     """
 
     name: str
@@ -170,6 +171,7 @@ class CampaignFacts:
     price: ServicePlan | None = None
     runs: tuple[RunRow, ...] = ()
     differences: Mapping[str, OpenDifferences] = field(default_factory=dict)
+    wave: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,29 +155,40 @@ def _outline_questions(campaign: Campaign, compiler: TextCompiler, message: Mess
 
 
 def gather_facts(
-    connection: LedgerConnection, campaign: Campaign, target: str, outline: CampaignOutline, campaign_id: int
+    connection: LedgerConnection,
+    campaign: Campaign,
+    target: str,
+    outline: CampaignOutline,
+    campaign_id: int,
+    *,
+    is_present: bool = True,
 ) -> CampaignFacts:
-    """Return the ledger's data on a campaign and its messages."""
-    ids = campaign.message_ids
-    left_out = sendings.count_left_out(connection, campaign_id, ids)
+    """Return the ledger's data on a campaign and its messages, in its wave if it has waves.
+
+    Unless the wave `is_present`, nothing is known of its audience: the ledger has the last plan's.
+    """
+    ids, wave = campaign.message_ids, campaign.wave
+    left_out = sendings.count_left_out(connection, campaign_id, ids, wave)
     # Launches that the ledger should not contain are not missing from it.
     totals = {
         message: counted
         if counted.results is None
         else replace(counted, results=counted.results - left_out[message])
-        for message, counted in read_totals(connection, campaign_id, ids).items()
+        for message, counted in read_totals(connection, campaign_id, ids, wave).items()
     }
+    planned = sendings.read_audiences(connection, campaign_id, ids)
     return CampaignFacts(
         campaign.name,
         target,
         outline,
         totals=totals,
-        audiences={row.message: row for row in sendings.read_audiences(connection, campaign_id, ids)},
-        doubtful=count_waiting(connection, target, campaign_id, ids),
+        audiences={row.message: row for row in planned if is_present},
+        doubtful=count_waiting(connection, target, campaign_id, ids, wave),
         forgotten=len(read_forgotten(connection, campaign_id)),
         price=sendings.read_service_plan(connection, target),
-        runs=tuple(count_by_run(connection, campaign_id)),
-        differences=read_differences(connection, campaign_id, ids),
+        runs=tuple(count_by_run(connection, campaign_id, wave)),
+        differences=read_differences(connection, campaign_id, ids, wave),
+        wave=wave,
     )
 
 

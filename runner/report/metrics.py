@@ -125,6 +125,7 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
     scored = None if facts.outline.score is None else questions[facts.outline.score].question
     return CampaignReport(
         campaign=facts.name,
+        wave=facts.wave or None,
         target=facts.target,
         reconciled_at=_choose(min, (one.reconciled_at for one in reported)),
         messages=reported,

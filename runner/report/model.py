@@ -182,6 +182,7 @@ class CampaignReport(Document, frozen=True, kw_only=True):
 
     Attributes:
         campaign: the campaign's name.
+        wave: the wave that all figures are of; None for a campaign without waves.
         target: name of the target that the campaign was sent through. `sandbox` means simulated: nobody was
             texted.
         title: what people call the campaign; None for a campaign that does not say.
@@ -214,6 +215,7 @@ class CampaignReport(Document, frozen=True, kw_only=True):
     """
 
     campaign: str
+    wave: str | None = None
     target: str
     title: str | None = None
     description: str | None = None
@@ -237,6 +239,17 @@ class CampaignReport(Document, frozen=True, kw_only=True):
     messages: tuple[MessageReport, ...]
     discrepancies: tuple[str, ...] = ()
     runs: tuple[RunReport, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The campaign's name, with its wave."""
+        return f"{self.campaign} {self.wave}" if self.wave else self.campaign
+
+    @property
+    def heading(self) -> str:
+        """Its title, or else its name, with its wave."""
+        title = self.title or self.campaign
+        return f"{title}, {self.wave}" if self.wave else title
 
     @property
     def is_simulated(self) -> bool:

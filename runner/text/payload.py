@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.audience.audience import Recipient
-    from runner.campaign.model import Campaign, Message, Question, TemplateText, Variables
+    from runner.campaign.model import Campaign, Languages, Message, Question, TemplateText, Variables
     from runner.source.diagnostic import Problems
     from runner.text.outgoing import Definition
 
@@ -49,6 +49,7 @@ class Payload(NamedTuple):
         segments_max: segments of the whole conversation: all questions once, and the conclusion.
         largest: segments of the largest single text.
         segments_plain: segments of the whole conversation, written plainly (`write_plainly`).
+        language: of its texts; None if the campaign has no `languages`.
     """
 
     definition: Definition
@@ -58,6 +59,7 @@ class Payload(NamedTuple):
     segments_max: int = 0
     largest: int = 0
     segments_plain: int = 0
+    language: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class _Prepared:
 
 
 class MessageRenderer:
-    """A renderer of one message for its recipients.
+    """A renderer of one message for its recipients; with a `language`, for those of it.
 
     Texts without variables are rendered once.
 
@@ -84,13 +86,14 @@ class MessageRenderer:
         names: the variables that its texts refer to.
     """
 
-    def __init__(self, message: Message, compiler: TextCompiler) -> None:
+    def __init__(self, message: Message, compiler: TextCompiler, language: str | None = None) -> None:
         """Compile the texts.
 
         Raises:
             TemplateProblemError: some of them are invalid.
         """
         self.message = message
+        self.language = language
         self._compiled = _compile_texts(message, compiler)
         self.names = frozenset[str]().union(*(text.names for text in self._compiled.values()))
         self._prepared: _Prepared | None = None
@@ -126,7 +129,8 @@ class MessageRenderer:
                 _require_distinct(definition["questions"][number]["responses"], responses)
         # As `_make` does, but for its check of the length.
         return tuple.__new__(
-            Payload, (definition, prepared.draft.digest(texts), *prepared.outgoing.count(texts))
+            Payload,
+            (definition, prepared.draft.digest(texts), *prepared.outgoing.count(texts), self.language),
         )
 
     def _find_missing(self, variables: Variables) -> tuple[tuple[str, TemplateText], ...]:
@@ -218,15 +222,26 @@ def _empty(text: CompiledText) -> TemplateProblemError:
 
 @dataclass(slots=True)
 class CompiledMessage:
-    """A message and its renderers by arm, under None for a message without arms."""
+    """A message and its renderers by arm, under None for a message without arms.
+
+    Attributes:
+        renderers: in the default language, if the campaign has several.
+        translated: by arm and language, the default too; empty if the campaign has no `languages`.
+    """
 
     message: Message
     renderers: dict[str | None, MessageRenderer] = field(default_factory=dict)
+    translated: dict[tuple[str | None, str | None], MessageRenderer] = field(default_factory=dict)
+
+    def choose(self, arm: str | None, language: str | None) -> MessageRenderer:
+        """Return the renderer for an arm's people of a language."""
+        return self.renderers[arm] if language is None else self.translated[arm, language]
 
     @property
     def names(self) -> frozenset[str]:
         """The variables that its texts refer to."""
-        return frozenset[str]().union(*(renderer.names for renderer in self.renderers.values()))
+        every = (*self.renderers.values(), *self.translated.values())
+        return frozenset[str]().union(*(renderer.names for renderer in every))
 
     @property
     def has_arms(self) -> bool:
@@ -244,11 +259,34 @@ def compile_messages(
         sent = sent or [(None, message)]
         for arm, varied in sent:
             try:
-                compiled_message.renderers[arm] = MessageRenderer(varied, compiler)
+                _compile_arm(compiled_message, arm, varied, compiler, campaign.languages)
             except TemplateProblemError as error:
                 problems.extend(error.diagnostics)
         if len(compiled_message.renderers) == len(sent) and only in (None, message.id):
             yield compiled_message
+
+
+def _compile_arm(
+    compiled_message: CompiledMessage,
+    arm: str | None,
+    varied: Message,
+    compiler: TextCompiler,
+    languages: Languages | None,
+) -> None:
+    """Add the renderers of an arm; raises TemplateProblemError with what is wrong in all languages."""
+    if languages is None:
+        compiled_message.renderers[arm] = MessageRenderer(varied, compiler)
+        return
+    found: dict[Diagnostic, None] = {}
+    for code in languages.known:
+        try:
+            renderer = MessageRenderer(varied.in_language(code), compiler, code)
+            compiled_message.translated[arm, code] = renderer
+        except TemplateProblemError as error:
+            found.update(dict.fromkeys(error.diagnostics))
+    if found:
+        raise TemplateProblemError(*found)
+    compiled_message.renderers[arm] = compiled_message.translated[arm, languages.default]
 
 
 class RowReporter:

@@ -10,9 +10,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from runner.campaign.model import AnswerCondition
 from runner.document import Count, Part
 from runner.source.normalize import fold_answer
-from runner.source.quantity import read_leading_number
+from runner.source.quantity import read_leading_number, write_duration
 from runner.text.outgoing import question_as_asked
 from runner.text.segment import Encoding, count_segments, find_substitute
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.audience.audience import Recipient
-    from runner.campaign.model import Message
+    from runner.campaign.model import Campaign, Message
     from runner.text.outgoing import Definition
     from runner.text.payload import MessageRenderer, Payload
 
@@ -50,6 +51,37 @@ class Turn(Part, frozen=True):
     question_tag: str | None = None
     skipped: Count = 0
     taken: str | None = None
+
+
+class Branch(Part, frozen=True):
+    """A follow-up that goes by the answer to a question.
+
+    Attributes:
+        question_tag: the question's tag.
+        values: the answers that are meant, as the campaign writes them.
+        message: the id of the follow-up.
+        wait: the time between the answer and the follow-up; empty for none.
+    """
+
+    question_tag: str
+    values: tuple[str, ...]
+    message: str
+    wait: str
+
+
+def list_branches(campaign: Campaign, message: Message) -> tuple[Branch, ...]:
+    """Return the follow-ups that go by the answers to a message."""
+    return tuple(
+        Branch(
+            one.to.question,
+            one.to.values,
+            one.id,
+            "" if one.after is None else write_duration(one.after.wait),
+        )
+        for one in campaign.messages
+        if isinstance(one.to, AnswerCondition)
+        and any(asking.id == message.id for asking in campaign.list_asking(one))
+    )
 
 
 class Bubble(Part, frozen=True, kw_only=True):
@@ -155,7 +187,7 @@ class Conversation:
     """All texts of one message to one recipient.
 
     Attributes:
-        message: an experiment's, as its arm sends it.
+        message: an experiment's, as its arm sends it, in the recipient's language.
         reasons: reasons to show it; none if it was asked for.
     """
 
@@ -164,6 +196,7 @@ class Conversation:
     bubbles: tuple[Bubble, ...]
     arm: str | None = None
     reasons: tuple[CaseReason, ...] = ()
+    language: str | None = None
 
     @property
     def segments(self) -> int:
@@ -192,7 +225,7 @@ class UnplainCharacter(Part, frozen=True):
 
 @dataclass(slots=True)
 class CaseFinder:
-    """A finder of the worst conversations of one message and arm; `people` is the recipients seen."""
+    """A finder of the worst conversations of a message, arm and language; `people` is the recipients seen."""
 
     renderer: MessageRenderer
     arm: str | None = None
@@ -238,7 +271,8 @@ class CaseFinder:
     def converse(self, recipient: Recipient, reasons: tuple[CaseReason, ...] = ()) -> Conversation:
         """Return a recipient's conversation."""
         bubbles = list_bubbles(self.renderer.render(recipient.vars).definition)
-        return Conversation(self.renderer.message, recipient, bubbles, self.arm, reasons)
+        renderer = self.renderer
+        return Conversation(renderer.message, recipient, bubbles, self.arm, reasons, renderer.language)
 
     def list_characters(self) -> list[UnplainCharacter]:
         """Return the characters outside GSM-7 over all texts of the conversations."""

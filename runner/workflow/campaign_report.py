@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from runner.campaign.variants import Draw
 from runner.errors import CampaignError
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.people.opt_outs import read_suppressions
-from runner.ledger.record.campaign_record import find_campaign_id
+from runner.ledger.record.campaign_record import find_campaign_id, read_waves
 from runner.ledger.results import contacts, sendings
 from runner.ledger.results.result_feed import find_mark, iterate_feed, read_version
 from runner.report.columns.answer_files import AnswerFiles, LowScores
@@ -62,7 +62,7 @@ class ReportOptions:
     `columns` of the audience break the turnout down, into groups of at least `least` recipients. With
     `include_pii`, files of answers contain phones, and people's own words as they are; with `comments`,
     reports and files have these with names, phones and e-mail addresses masked. `formats` of files of
-    answers are written to `folder`.
+    answers are written to `folder`. `wave` is an earlier one to report on; None for the present one.
     """
 
     columns: tuple[str, ...] = ()
@@ -71,6 +71,7 @@ class ReportOptions:
     comments: bool = False
     formats: tuple[str, ...] = ()
     folder: Path = Path()
+    wave: str | None = None
 
     def list_files(self, campaign: str) -> dict[str, Path]:
         """Return a campaign's files of answers by format."""
@@ -86,8 +87,11 @@ class CampaignReporter:
         """Find the columns of the audience that it needs.
 
         Raises:
-            CampaignError: the audience lacks one.
+            CampaignError: the audience lacks one, or the record has not the wave.
         """
+        self._is_present = options.wave in (None, campaign.wave)
+        if options.wave is not None:
+            campaign = _take_wave(workspace, ledger, campaign, options.wave)
         self._ledger, self._campaign, self._options = ledger, campaign, options
         files = self._files = options.list_files(campaign.name)
         self._target = workspace.target
@@ -148,8 +152,10 @@ class CampaignReporter:
             read_refusals(connection, campaign_id),
             contacts.read_contact_mark(connection, campaign_id),
             lambda: contacts.iterate_contacts(connection, campaign_id),
+            campaign.wave,
         )
-        return gather_facts(connection, campaign, self._target.name, self._outline, campaign_id)
+        target, is_present = self._target.name, self._is_present
+        return gather_facts(connection, campaign, target, self._outline, campaign_id, is_present=is_present)
 
     def _read_barred(self, connection: LedgerConnection) -> Callable[[str], bool]:
         """Return what says whether somebody may be called.
@@ -304,6 +310,22 @@ class CampaignReporter:
                 hint=f"say what is not: `score: {{question: {tag}, target: 3}}`",
             )
         return LowScores(score, f"< {float(self._campaign.score_target)}")
+
+
+def list_waves(workspace: Workspace, ledger: Ledger, campaign: Campaign) -> list[str]:
+    """Return the campaign's waves on record, the earliest first."""
+    with ledger.reading() as connection:
+        waves = read_waves(connection, workspace.identify_safely(campaign), campaign.message_ids.values())
+    return [wave for wave in waves if wave]
+
+
+def _take_wave(workspace: Workspace, ledger: Ledger, campaign: Campaign, wave: str) -> Campaign:
+    """Return the campaign as of an earlier wave."""
+    known = list_waves(workspace, ledger, campaign)
+    if wave not in known:
+        hint = f"known: {', '.join(known)}" if known else "it has no waves on record"
+        raise CampaignError(f"{campaign.name} has no wave {wave!r} on record", hint=hint)
+    return replace(campaign, wave=wave)
 
 
 def find_group_column(campaign: Campaign, name: str) -> NamedColumn:

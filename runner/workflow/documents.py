@@ -88,6 +88,7 @@ def _describe_message(message: MessagePlan, findable: Iterable[FindableDifferenc
             for character, cost in sorted(message.costly_characters.items())
         ),
         findable=tuple(findable),
+        languages=message.languages or UNSET,
     )
 
 

@@ -10,17 +10,19 @@ from runner.audience.audience import AudienceTally, Recipient, iterate_audience,
 from runner.audience.phone import mask_phone
 from runner.campaign.timing_words import describe_timing
 from runner.campaign.variants import Draw
-from runner.document import Count, Described, Document, Part, Positive
+from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType
 from runner.errors import RunnerError, UsageError
 from runner.source.diagnostic import Problems
 from runner.text.include import include_folder
 from runner.text.payload import CompiledMessage, compile_messages
 from runner.text.preview import (
+    Branch,
     Bubble,
     CaseFinder,
     CaseReason,
     Conversation,
     UnplainCharacter,
+    list_branches,
 )
 from runner.text.template import TextCompiler
 from runner.view.blocks import Sentence
@@ -53,6 +55,8 @@ class PreviewedConversation(Part, frozen=True):
         segments: SMS segments of all its texts, if no question is skipped or asked again; 0 for a call.
         conversation: the texts, in the order in which they arrive.
         reasons: why this conversation is shown; none if it was asked for.
+        language: of the texts, in a campaign with `languages`.
+        branches: the follow-ups that go by its answers, if there are any.
     """
 
     message: str
@@ -65,22 +69,26 @@ class PreviewedConversation(Part, frozen=True):
     segments: Count
     conversation: tuple[Bubble, ...]
     reasons: tuple[CaseReason, ...]
+    language: str | UnsetType = UNSET
+    branches: tuple[Branch, ...] | UnsetType = UNSET
 
 
 class PreviewRemark(Part, frozen=True):
-    """Findings about all recipients of a message or arm.
+    """Findings about all recipients of a message, arm and language.
 
     Attributes:
         message: the message's id.
         arm: of an experiment's message; None if it has no arms.
         recipients: how many recipients.
         characters: characters that make conversations UCS-2.
+        language: of the texts, in a campaign with `languages`.
     """
 
     message: str
     arm: str | None
     recipients: Count
     characters: tuple[UnplainCharacter, ...]
+    language: str | UnsetType = UNSET
 
 
 class PreviewDocument(Document, frozen=True):
@@ -91,7 +99,8 @@ class PreviewDocument(Document, frozen=True):
         phone: whose `messages` are: --phone, else the first recipient who gets any. Masked.
         why_not: why this recipient gets nothing; None if they do.
         messages: one entry a message, in the order of the file.
-        cases: the worst conversations of each message and arm, over the whole audience; empty with --phone.
+        cases: the worst conversations of each message, arm and language, over the whole audience; empty with
+            --phone.
         remarks: what is true of all recipients of a message or arm; empty with --phone.
     """
 
@@ -108,7 +117,7 @@ class Preview(Described, Shown):
     """A preview of a campaign, for one recipient or of the worst cases.
 
     `conversations` are those of the recipient, by message, and `why_not` is the reason if there are none;
-    `cases` are the worst conversations of each message and arm.
+    `cases` are the worst conversations of each message, arm and language.
     """
 
     campaign: Campaign
@@ -149,15 +158,16 @@ def preview_campaign(
     phone: str | None = None,
     region: str | None = None,
     message: str | None = None,
+    language: str | None = None,
 ) -> Preview:
     """Return the worst conversations of a campaign, or those of one recipient.
 
     `region` is that of a phone in national form, as for `read_phones`; `message` restricts the preview to one
-    message.
+    message, `language` to people of one language, and shows one recipient the texts in it.
 
     Raises:
         InvalidCampaignError: the campaign has errors, which have been shown.
-        UsageError: it has no such message, or `phone` is not a phone number.
+        UsageError: it has no such message or language, or `phone` is not a phone number.
         RunnerError: `phone` is not a recipient's, or nobody gets anything.
     """
     scope = replace(scope, paths=(file,))
@@ -165,11 +175,24 @@ def preview_campaign(
     problems = Problems()
     find_audience_problems(campaign, problems)
     refuse_errors(problems, quiet=scope.quiet)
-    gallery = _Gallery.open(campaign, message)
+    gallery = _Gallery.open(campaign, message, _find_language(campaign, language))
     if phone is None:
         return gallery.show_worst()
     (person,) = read_phones(scope, [phone], region)
     return gallery.show_one(person)
+
+
+def _find_language(campaign: Campaign, wanted: str | None) -> str | None:
+    if wanted is None:
+        return None
+    if campaign.languages is None:
+        hint = "its texts are in one language: leave --language out"
+        raise UsageError(f"{campaign.name} has no `languages`", hint=hint)
+    found = campaign.languages.find(wanted)
+    if found is None:
+        hint = f"known: {', '.join(campaign.languages.known)}"
+        raise UsageError(f"{campaign.name} has no language {wanted!r}", hint=hint)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +201,13 @@ class _Gallery:
 
     campaign: Campaign
     compiled: list[CompiledMessage]
-    finders: dict[tuple[str, str | None], CaseFinder]
+    finders: dict[tuple[str, str | None, str | None], CaseFinder]
     draw: Draw | None
     excluded: frozenset[str]
+    language: str | None
 
     @classmethod
-    def open(cls, campaign: Campaign, message: str | None) -> _Gallery:
+    def open(cls, campaign: Campaign, message: str | None, language: str | None) -> _Gallery:
         """Prepare the texts of a valid campaign, or of one message."""
         known = [one.id for one in campaign.messages]
         if message is not None and message not in known:
@@ -191,18 +215,20 @@ class _Gallery:
         compiler = TextCompiler(include_folder(campaign))
         compiled = list(compile_messages(campaign, compiler, Problems(), message))
         finders = {
-            (compiled_message.message.id, arm): CaseFinder(renderer, arm)
+            (compiled_message.message.id, arm, code): CaseFinder(compiled_message.choose(arm, code), arm)
             for compiled_message in compiled
-            for arm, renderer in compiled_message.renderers.items()
+            for arm in compiled_message.renderers
+            for code in ((None,) if campaign.languages is None else campaign.languages.known)
         }
         draw = None if campaign.variants is None else Draw(campaign.variants)
-        return cls(campaign, compiled, finders, draw, read_excluded(campaign, Problems()))
+        return cls(campaign, compiled, finders, draw, read_excluded(campaign, Problems()), language)
 
     def show_one(self, phone: str) -> Preview:
         """Return the conversations of one recipient."""
         for recipient in self._iterate_audience():
             if recipient.phone == phone:
-                return Preview(self.campaign, recipient, self._converse(recipient), why_not=self._bar(phone))
+                shown = recipient._replace(language=self.language or recipient.language)
+                return Preview(self.campaign, shown, self._converse(shown), why_not=self._bar(phone))
         raise RunnerError(
             f"{mask_phone(phone)} is no recipient of {self.campaign.name}",
             hint="--phone takes one of its recipients",
@@ -212,12 +238,14 @@ class _Gallery:
         """Return the worst conversations."""
         first = None
         for recipient in self._iterate_audience():
-            if self._bar(recipient.phone) is None:
+            if self._bar(recipient.phone) is None and self.language in (None, recipient.language):
                 first = first or recipient
-                for finder in self._choose_finders(recipient.phone):
+                for finder in self._choose_finders(recipient):
                     finder.take(recipient)
         if first is None:
-            raise RunnerError(f"nobody gets anything of {self.campaign.name}")
+            words = f" in the language {self.language}" if self.language else ""
+            hint = "--phone shows one recipient the texts in it" if self.language else None
+            raise RunnerError(f"nobody gets anything of {self.campaign.name}{words}", hint=hint)
         seen = [finder for finder in self.finders.values() if finder.people]
         found = tuple((finder, tuple(finder.list_cases())) for finder in seen)
         return Preview(self.campaign, first, self._converse(first), found)
@@ -234,14 +262,13 @@ class _Gallery:
         return None
 
     def _converse(self, recipient: Recipient) -> tuple[Conversation, ...]:
-        return tuple(finder.converse(recipient) for finder in self._choose_finders(recipient.phone))
+        return tuple(finder.converse(recipient) for finder in self._choose_finders(recipient))
 
-    def _choose_finders(self, phone: str) -> Iterator[CaseFinder]:
-        arm = None if self.draw is None else self.draw.choose_arm(phone)
+    def _choose_finders(self, recipient: Recipient) -> Iterator[CaseFinder]:
+        arm = None if self.draw is None else self.draw.choose_arm(recipient.phone)
         for compiled_message in self.compiled:
-            yield self.finders[
-                compiled_message.message.id, arm.id if arm and compiled_message.has_arms else None
-            ]
+            own = arm.id if arm and compiled_message.has_arms else None
+            yield self.finders[compiled_message.message.id, own, recipient.language]
 
 
 def _describe_conversation(preview: Preview, one: Conversation) -> PreviewedConversation:
@@ -256,9 +283,14 @@ def _describe_conversation(preview: Preview, one: Conversation) -> PreviewedConv
         one.segments,
         one.bubbles,
         one.reasons,
+        one.language or UNSET,
+        list_branches(preview.campaign, one.message) or UNSET,
     )
 
 
 def _remark(finder: CaseFinder) -> PreviewRemark:
     characters = tuple(finder.list_characters())
-    return PreviewRemark(finder.renderer.message.id, finder.arm, finder.people, characters)
+    renderer = finder.renderer
+    return PreviewRemark(
+        renderer.message.id, finder.arm, finder.people, characters, renderer.language or UNSET
+    )

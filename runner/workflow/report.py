@@ -16,7 +16,7 @@ from runner.source.diagnostic import Problems
 from runner.view.blocks import Items, Section
 from runner.view.html import embed_page, write_html
 from runner.wording import count_words
-from runner.workflow.campaign_report import CampaignReporter, ReportOptions, find_group_column
+from runner.workflow.campaign_report import CampaignReporter, ReportOptions, find_group_column, list_waves
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, load_campaigns
 from runner.workflow.failures import Failures
 from runner.workflow.observer import warn
@@ -188,7 +188,10 @@ def report_project(
 
         made = [failures.attempt(one, partial(report, one)) for one in campaigns]
         waves = [*_report_waves(workspace, present, scope, campaigns)]
-    series = {campaign.name: campaign.series for campaign in campaigns}
+        for one in campaigns:
+            waves += _report_own_waves(workspace, present, one, options.wave)
+    # A campaign's waves are a series, unless it names another.
+    series = {one.name: one.series or (one.name if one.wave else None) for one in campaigns}
     pairs = [(report, series[report.campaign]) for report in made if report is not None]
     linked = link_series([*pairs, *waves])[: len(pairs)]
     reports = tuple(map(ReportResult, linked))
@@ -221,6 +224,17 @@ def _report_waves(
                 yield CampaignReporter(workspace, ledger, campaign, ReportOptions()).report(), campaign.series
             except RunnerError as error:
                 warn(f"{campaign.name}: left out of the series {campaign.series}: {error.message}")
+
+
+def _report_own_waves(
+    workspace: Workspace, ledger: Ledger, campaign: Campaign, reported: str | None
+) -> Iterator[tuple[CampaignReport, str]]:
+    """Yield the reports of a campaign's waves but for the one `reported`, each with its series."""
+    for wave in list_waves(workspace, ledger, campaign) if campaign.wave else ():
+        if wave != (reported or campaign.wave):
+            own = ReportOptions(wave=wave)
+            report = CampaignReporter(workspace, ledger, campaign, own).report()
+            yield report, campaign.series or campaign.name
 
 
 LIBRARIES = ("pandas", "arrow")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.document import Count, Described, Document, Part
 from runner.errors import RunnerError
+from runner.ledger.fingerprint import count_on
 from runner.ledger.model import format_moment
 from runner.ledger.people.replies import UnreadReplies
 from runner.ledger.people.suppressions import Pause
@@ -288,6 +289,7 @@ class _Counts:
     """The counts of one campaign on record, by message id."""
 
     known: RecordedDeliveries
+    wave: str
     totals: dict[str, MessageTotals] = field(default_factory=dict)
     answered: dict[str, int] = field(default_factory=dict)
     differences: dict[str, OpenDifferences] = field(default_factory=dict)
@@ -307,8 +309,8 @@ class _Counts:
         return {
             **{name: getattr(totals, source) for name, source in _TOTALLED.items()},
             # What other machines have reserved is unresolved, and no count of the ledger.
-            "sent": len(self.known.sent.get(message, ())),
-            "unresolved": len(self.known.unresolved.get(message, ())),
+            "sent": count_on(self.known.sent.get(message, ()), self.wave),
+            "unresolved": count_on(self.known.unresolved.get(message, ()), self.wave),
             "answered": None if totals.unread or differences.hidden else read,
             "partly_known": name_parts({name: part for name, part in parts.items() if name in COUNTS}),
             "differing_launches": differences.waiting,
@@ -323,15 +325,16 @@ _UNKNOWN: dict[str, Any] = {
 
 def _read_counts(ledger: Ledger, campaign: Campaign, record: Record) -> _Counts:
     if record.campaign_id is None:
-        return _Counts(record.known)
-    campaign_id, ids = record.campaign_id, campaign.message_ids
+        return _Counts(record.known, campaign.wave)
+    campaign_id, ids, wave = record.campaign_id, campaign.message_ids, campaign.wave
     with ledger.reading() as connection:
         refusals = read_refusals(connection, campaign_id)
         let_in = {guid for (_, guid), is_on_record in refusals.items() if not is_on_record}
         return _Counts(
             record.known,
-            read_totals(connection, campaign_id, ids),
+            wave,
+            read_totals(connection, campaign_id, ids, wave),
             # An opt-out is not an answer, as in reports.
-            count_answered(connection, campaign_id, ids, let_in),
-            read_differences(connection, campaign_id, ids),
+            count_answered(connection, campaign_id, ids, let_in, wave=wave),
+            read_differences(connection, campaign_id, ids, wave),
         )

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     help="Show the conversation of this recipient. Default: the worst cases of all.",
 )
 @click.option("--message", metavar="MESSAGE", help="Show only this message.")
+@click.option(
+    "--language",
+    metavar="LANGUAGE",
+    help="Show only people of this language; with --phone, the texts in this language.",
+)
 @common_scope
 @region_option
 @format_option("human", "json", "markdown")
@@ -44,6 +49,7 @@ def preview(
         runner preview campaigns/customer-pulse.yaml
         runner preview campaigns/customer-pulse.yaml --phone +14155550101
         runner preview campaigns/customer-pulse.yaml --message ask
+        runner preview campaigns/three-languages.yaml --language ar
     """
     preview = preview_campaign(scope, campaign_file, phone=phone, region=region, **wishes)
     show(preview, format_, preview.show())

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Integer, Select, String, and_, bindparam, case, func, literal, select
 
 from runner.ledger.bulk import iterate_rows
 from runner.ledger.fingerprint import KnownPeople, OpenSession, on_occasion
-from runner.ledger.model import ENDED
+from runner.ledger.model import ENDED, parse_moment
 from runner.ledger.record.unsettled import OPEN, REACHED, UNEXPLAINED
 from runner.ledger.results.differences import DIFFERS, KNOWN_AT, read_differences
 from runner.ledger.tables import (
@@ -32,6 +32,7 @@ from runner.ledger.tables import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from runner.campaign.answers import AnswerReader, AnswerValue
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.report_model import OpenDifferences
 
@@ -191,22 +192,40 @@ class EarlierLaunch:
     differs: bool = False
 
 
+class EarlierAnswer(NamedTuple):
+    """A person's answer to a question, and the service's time of it (None if that is unreadable)."""
+
+    at: datetime | None
+    value: AnswerValue
+
+    def is_after(self, other: EarlierAnswer) -> bool:
+        """Return whether this one is the later one; one without a time may be."""
+        return self.at is None or (other.at is not None and self.at > other.at)
+
+
 @dataclass(frozen=True, slots=True)
 class EarlierMessage:
     """The launches of a message by the delivery's key (`on_occasion`), and the deliveries that were answered.
 
-    `differences` are those in the service's data, if any.
+    `differences` are those in the service's data, if any. `answers` are the latest of each
+    delivery to the questions that follow-ups go by.
     """
 
     launches: dict[str, EarlierLaunch] = field(default_factory=dict)
     answered: set[str] = field(default_factory=set)
     differences: OpenDifferences | None = None
+    answers: dict[str, dict[str, EarlierAnswer]] = field(default_factory=dict)
 
 
 def read_earlier(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str], wanted: Collection[str]
+    connection: Connection,
+    campaign_id: int,
+    message_ids: Mapping[str, str],
+    wanted: Collection[str],
+    questions: Collection[str] = (),
+    read: AnswerReader | None = None,
 ) -> dict[str, EarlierMessage]:
-    """Return some earlier messages of a campaign."""
+    """Return some earlier messages of a campaign, and the answers to some questions, as `read` reads them."""
     if not wanted:
         return {}
     differences = read_differences(connection, campaign_id, message_ids)
@@ -232,4 +251,36 @@ def read_earlier(
     )
     for message, participant, occasion in connection.execute(answers):
         found[message_ids[message]].answered.add(on_occasion(participant, occasion))
+    if questions and read is not None:
+        _add_answers(connection, campaign_id, message_ids, questions, read, found)
     return found
+
+
+def _add_answers(
+    connection: Connection,
+    campaign_id: int,
+    message_ids: Mapping[str, str],
+    questions: Collection[str],
+    read: AnswerReader,
+    found: Mapping[str, EarlierMessage],
+) -> None:
+    """Add the latest answer of each delivery to some questions; unreadable times count as the latest."""
+    asked = results.c.question_tag, launches.c.message, func.coalesce(launches.c.arm, ""), launches.c.occasion
+    query = select(*asked, results.c.participant, results.c.created, results.c.result_response)
+    query = query.join(launches, launches.c.id == results.c.launch_id).where(
+        launches.c.campaign_id == campaign_id,
+        launches.c.message.in_([name for name, current in message_ids.items() if current in found]),
+        results.c.question_tag.in_(questions),
+        results.c.non_answer == "",
+    )
+    rows = connection.execute(query.execution_options(yield_per=1000))
+    for tag, message, arm, occasion, participant, created, response in rows:
+        current = message_ids[message]
+        value = read(tag, current, arm, response)
+        if value is not None:
+            answers = found[current].answers.setdefault(tag, {})
+            answer = EarlierAnswer(parse_moment(created), value)
+            delivery = on_occasion(participant, occasion)
+            before = answers.get(delivery)
+            if before is None or answer.is_after(before):
+                answers[delivery] = answer

@@ -101,13 +101,13 @@ def list_waiting(connection: Connection, target: str) -> list[ListedReply]:
 
 
 def count_waiting(
-    connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str]
+    connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str], wave: str = ""
 ) -> Counter[str]:
     """Return the replies to a campaign that `list_waiting` lists, by message id."""
     if not list_waiting(connection, target):
         return Counter()  # without reading all results
     is_doubtful = is_evidence(*_list_doubtful(target))
-    return count_results(connection, campaign_id, message_ids, is_doubtful)
+    return count_results(connection, campaign_id, message_ids, is_doubtful, wave=wave)
 
 
 def _list_doubtful(target: str) -> tuple[ColumnElement[bool], ...]:

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Row
 
+    from runner.campaign.answers import AnswerReader
     from runner.ledger.database import Ledger
     from runner.ledger.files.lockfile import Lockfile
     from runner.ledger.fingerprint import TargetKey
@@ -144,13 +145,17 @@ def read_record(ledger: Ledger, identity: Identity, reserved: Collection[Reserva
 
 
 def read_earlier_messages(
-    connection: Connection, identity: Identity, wanted: Collection[str]
+    connection: Connection,
+    identity: Identity,
+    wanted: Collection[str],
+    questions: Collection[str] = (),
+    read: AnswerReader | None = None,
 ) -> dict[str, EarlierMessage]:
-    """Return the record of messages that others come after, by id."""
+    """Return the record of messages that others come after, by id, with the answers to some questions."""
     row = find_record(connection, identity.target, identity.names) if wanted else None
     if row is None:
         return {message: EarlierMessage() for message in wanted}
-    return read_earlier(connection, row.id, identity.message_ids, wanted)
+    return read_earlier(connection, row.id, identity.message_ids, wanted, questions, read)
 
 
 def read_waves(connection: Connection, identity: Identity, messages: Collection[str]) -> dict[str, int]:

@@ -26,7 +26,15 @@ from runner.ledger.database import insert_into
 from runner.ledger.fingerprint import launch_key, on_occasion
 from runner.ledger.model import LaunchRecord, Outcome, RecordedDeliveries
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED, iterate_launches
-from runner.ledger.tables import campaigns, deliveries, former_names, label_message, launches, select_held
+from runner.ledger.tables import (
+    campaigns,
+    deliveries,
+    former_names,
+    in_wave,
+    label_message,
+    launches,
+    select_held,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -235,14 +243,17 @@ def renew_launch_keys(
 
 
 def count_states(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
+    connection: Connection,
+    campaign_id: int,
+    message_ids: Mapping[str, str] | None = None,
+    wave: str = "",
 ) -> dict[tuple[str, str], int]:
-    """Return the number of recipients by message and the state of their latest launch."""
+    """Return the number of recipients by message and the state of their latest launch, in a wave if any."""
     # By launch, so that an index alone is read.
     people = select(func.count()).where(deliveries.c.launch_id == launches.c.id).scalar_subquery()
     query = (
         select(label_message(message_ids), launches.c.state, func.sum(people))
-        .where(launches.c.campaign_id == campaign_id)
+        .where(in_wave(campaign_id, wave))
         .group_by("current_id", launches.c.state)
     )
     return {(message, state): int(count) for message, state, count in connection.execute(query) if count}

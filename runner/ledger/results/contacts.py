@@ -77,6 +77,7 @@ def iterate_contacts(connection: Connection, campaign_id: int) -> Iterator[Conta
             func.coalesce(sessions.c.status, ""),
             *(case((flag, "1"), else_="0") for flag in (launches.c.state == "sent", *flags, *ends)),
             _tell_texted(preceding),
+            launches.c.occasion,
         )
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)

@@ -18,6 +18,7 @@ from runner.ledger.results.sendings import BEGAN
 from runner.ledger.tables import (
     campaigns,
     deliveries,
+    in_wave,
     label_message,
     launch_stats,
     launches,
@@ -195,10 +196,13 @@ _STORE_RESULTS = BulkStatement(_compose_results, [column.name for column in resu
 
 
 def read_totals(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
+    connection: Connection,
+    campaign_id: int,
+    message_ids: Mapping[str, str] | None = None,
+    wave: str = "",
 ) -> dict[str, MessageTotals]:
-    """Return the counts of each message that has launches, by message id."""
-    totals, people = {}, count_states(connection, campaign_id, message_ids)
+    """Return the counts of each message that has launches, in a wave if there are any, by message id."""
+    totals, people = {}, count_states(connection, campaign_id, message_ids, wave)
     stats = launch_stats.c
     query = (
         select(
@@ -211,7 +215,7 @@ def read_totals(
             *(sum_up(stats[name]) for name in _SUMMED for sum_up in (func.count, func.sum)),
         )
         .outerjoin(launch_stats, stats.launch_id == launches.c.id)
-        .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+        .where(in_wave(campaign_id, wave), launches.c.state == "sent")
         .group_by("current_id")
     )
     for message, count, first, last, reconciled, reconciled_at, *sums in connection.execute(query):

@@ -80,6 +80,7 @@ def iterate_feed(connection: Connection, campaign_id: int, since: int) -> Iterat
             func.substr(results.c.result_response, 1, LONGEST_TEXT),
             results.c.created,
             results.c.non_answer,
+            launches.c.occasion,
         )
         .join(launches, launches.c.id == results.c.launch_id)
         .outerjoin(launch_stats, launch_stats.c.launch_id == results.c.launch_id)

@@ -11,7 +11,7 @@ from sqlalchemy import and_, bindparam, case, func, select, update
 from runner.ledger.database import insert_missing
 from runner.ledger.model import Run
 from runner.ledger.report_model import RunRow
-from runner.ledger.tables import launches, runs
+from runner.ledger.tables import in_wave, launches, runs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -66,15 +66,15 @@ def find_runs(connection: Connection, ids: Collection[str]) -> list[Run]:
     return [Run(*row) for row in connection.execute(query)]
 
 
-def count_by_run(connection: Connection, campaign_id: int) -> list[RunRow]:
+def count_by_run(connection: Connection, campaign_id: int, wave: str = "") -> list[RunRow]:
     """Return launches and recipients of a campaign by run, the earliest first."""
     counted = (
         select(launches.c.run, func.count(), func.sum(launches.c.recipients))
-        .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+        .where(in_wave(campaign_id, wave), launches.c.state == "sent")
         .group_by(launches.c.run)
     )
     sent = {run: (number, int(recipients)) for run, number, recipients in connection.execute(counted)}
-    return [RunRow(run, *sent[run.id]) for run in read_runs(connection, campaign_id)]
+    return [RunRow(run, *sent[run.id]) for run in read_runs(connection, campaign_id) if run.id in sent]
 
 
 def make_run(

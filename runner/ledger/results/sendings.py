@@ -15,6 +15,7 @@ from runner.ledger.tables import (
     audiences,
     campaigns,
     deliveries,
+    in_wave,
     label_message,
     launch_stats,
     launches,
@@ -123,12 +124,14 @@ def count_results(
     message_ids: Mapping[str, str],
     condition: ColumnElement[bool],
     count: ColumnElement[int] | None = None,
+    *,
+    wave: str = "",
 ) -> Counter[str]:
     """Return the number of a campaign's results with a condition, or another count, by message id."""
     query = (
         select(label_message(message_ids), func.count() if count is None else count)
         .join(results, results.c.launch_id == launches.c.id)
-        .where(launches.c.campaign_id == campaign_id, condition)
+        .where(in_wave(campaign_id, wave), condition)
     )
     return count_by_message(connection, query)
 
@@ -138,19 +141,26 @@ def count_answered(
     campaign_id: int,
     message_ids: Mapping[str, str] | None = None,
     refused: Collection[str] = (),
+    *,
+    wave: str = "",
 ) -> Counter[str]:
     """Return the participants with at least one answer, by message id.
 
     Confirmed opt-outs by reply, and the `refused` results, by their `result_guid`, are no answers.
     """
-    is_refusal = is_evidence(
+    is_refusal = is_confirmed_refusal(campaign_id)
+    is_answer = and_(results.c.non_answer == "", ~is_refusal, results.c.result_guid.not_in(refused))
+    people = func.count(results.c.participant.distinct())
+    return count_results(connection, campaign_id, message_ids or {}, is_answer, people, wave=wave)
+
+
+def is_confirmed_refusal(campaign_id: int) -> ColumnElement[bool]:
+    """Return the condition for results of a campaign that are confirmed opt-outs."""
+    return is_evidence(
         opt_outs.c.target == _name_target(campaign_id),
         opt_outs.c.source == "reply",
         opt_outs.c.state == "confirmed",
     )
-    is_answer = and_(results.c.non_answer == "", ~is_refusal, results.c.result_guid.not_in(refused))
-    people = func.count(results.c.participant.distinct())
-    return count_results(connection, campaign_id, message_ids or {}, is_answer, people)
 
 
 def _name_target(campaign_id: int) -> ScalarSelect[str]:
@@ -194,12 +204,14 @@ def iterate_opt_out_replies(connection: Connection, campaign_id: int) -> Iterato
         yield OptOutReply(*row)
 
 
-def count_left_out(connection: Connection, campaign_id: int, message_ids: Mapping[str, str]) -> Counter[str]:
+def count_left_out(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str], wave: str = ""
+) -> Counter[str]:
     """Return the results that are not kept because their participants were forgotten, by message id."""
     query = (
         select(label_message(message_ids), func.sum(launch_stats.c.forgotten_results))
         .join(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .where(launches.c.campaign_id == campaign_id, launch_stats.c.forgotten_results > 0)
+        .where(in_wave(campaign_id, wave), launch_stats.c.forgotten_results > 0)
     )
     return count_by_message(connection, query)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _LOCK = "lock"
-_COPY = "results-12.duckdb"
+_COPY = "results-13.duckdb"
 """The copy's file; its number is the version of the columns: a copy of another one is rebuilt."""
 _VERSION = "copy.version (edition VARCHAR, revision BIGINT, mark VARCHAR)"
 _CONTACT_MARK = "copy.contact_mark (mark VARCHAR)"
@@ -52,9 +52,10 @@ _AMONG_FRESH = "WHERE person IN (SELECT person FROM fresh)"
 _REFUSED = """
 CREATE OR REPLACE TEMP TABLE refused AS
 SELECT r.rowid AS number, message, person, is_opt_out = '1' AS is_opt_out FROM copy.results r
-JOIN refusals ON refusals.guid = r.result_guid AND refusals.launch = r.launch_id::VARCHAR;
+JOIN refusals ON refusals.guid = r.result_guid AND refusals.launch = r.launch_id::VARCHAR {wave};
 CREATE OR REPLACE TEMP VIEW results AS
-SELECT *, says_nothing OR rowid IN (SELECT number FROM refused) AS refuses FROM copy.results;
+SELECT *, says_nothing OR rowid IN (SELECT number FROM refused) AS refuses FROM copy.results {wave};
+CREATE OR REPLACE TEMP VIEW contacts AS FROM copy.contacts {wave};
 """
 
 
@@ -94,6 +95,7 @@ class ResultColumns:
         refusals: Mapping[tuple[int, str], bool] = MappingProxyType({}),
         contact_mark: str = "",
         read_contacts: Callable[[], Iterable[ContactRow]] = tuple,
+        wave: str = "",
     ) -> None:
         """Update the copy, and make it visible to the engine of `hold`: `results`, `refused` and `contacts`.
 
@@ -102,7 +104,7 @@ class ResultColumns:
         ledger's launch number and `result_guid` of each result that opts out, and so is no answer, and
         whether an opt-out is on record for it. They are not kept, since a person may decide otherwise later.
         `read_contacts` yields everybody who was sent a text, and is read again if `contact_mark` is another
-        than that of the copy.
+        than that of the copy. Of a campaign with waves only one `wave` is visible.
 
         Raises:
             RunnerError: the copy cannot be written.
@@ -122,10 +124,9 @@ class ResultColumns:
         if engine.rows("SELECT mark FROM copy.contact_mark") != [(contact_mark,)]:
             engine.load("copy.contacts", ContactRow._fields, read_contacts(), derive_contacts)
             engine.run("CREATE OR REPLACE TABLE copy.contact_mark AS SELECT ? AS mark", [contact_mark])
-        engine.run("CREATE OR REPLACE TEMP VIEW contacts AS FROM copy.contacts")
         rows = ((*result, int(is_known)) for result, is_known in refusals.items())
         engine.load("refusals", ("launch", "guid", "is_opt_out"), rows)
-        engine.run(_REFUSED)
+        engine.run(_REFUSED.format(wave=f"WHERE occasion = {quote(wave)}" if wave else ""))
 
     def _attach(self, engine: Engine, version: ResultVersion, find_mark: Callable[[int], str]) -> int:
         """Attach the copy as `copy`, made anew if it is of no use, and return its revision, or -1."""

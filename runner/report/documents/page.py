@@ -81,14 +81,14 @@ SIMULATION_NOTE = "SANDBOX: simulated, nobody was texted."
 
 def write_html(report: CampaignReport) -> str:
     """Return the report as an HTML page, in UTF-8's characters, ending in a line break."""
-    title = report.title or report.campaign
+    title = report.heading
     lead, blocks = list(_show_lead(report)), list(_show_campaign(report))
     return html.write_page(title, "Campaign report", lead, blocks, _write_footer(report))
 
 
 def write_markdown(report: CampaignReport) -> str:
     """Return the report as Markdown, with texts of campaigns and participants escaped."""
-    title = f"# {escape_markdown(report.title or report.campaign)}\n\n"
+    title = f"# {escape_markdown(report.heading)}\n\n"
     said = escape_markdown(_write_footer(report))
     footer = f"\n---\n\n{said}\n" if said else ""
     room = LONGEST - len(title) - len(footer)
@@ -290,7 +290,7 @@ def _rank(report: CampaignReport) -> tuple[bool, str]:
 
 
 def _name(report: CampaignReport, links: Mapping[str, str]) -> Cell:
-    title = report.title or report.campaign
+    title = report.heading
     return Link(title, links[report.campaign]) if report.campaign in links else title
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from runner.campaign.conditions import build_answer_reader
+from runner.campaign.model import AnswerCondition
+from runner.delivery.eligibility import CompletesCheck
 from runner.errors import LockfileError
 from runner.ledger.model import format_moment
 from runner.ledger.people.history import read_open_sessions, read_recent
@@ -12,18 +15,24 @@ from runner.ledger.people.opt_outs import read_suppressions
 from runner.ledger.people.replies import find_unread_replies
 from runner.ledger.people.suppressions import find_pause
 from runner.ledger.record.campaign_record import read_earlier_messages, read_waves
+from runner.ledger.record.deliveries import find_record
 from runner.plan.plan_context import PlanContext
+from runner.text.include import include_folder
+from runner.text.template import TextCompiler
 from runner.timing.legal_hours import load_law
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import KnownPeople, OpenSession
+    from runner.ledger.people.history import EarlierMessage
     from runner.ledger.people.opt_outs import Barred
     from runner.ledger.people.replies import UnreadReplies
+    from runner.ledger.record.campaign_record import Identity
+    from runner.ledger.target_key import LedgerConnection
     from runner.plan.plan_context import TextedPeople
     from runner.workflow.workspace.workspace import Workspace
 
@@ -69,7 +78,8 @@ class PlanContextReader:
                 suppressions=self._suppressions or None,
                 sessions=self._sessions or None,
                 waves=read_waves(connection, identity, campaign.message_ids.values()),
-                earlier=read_earlier_messages(connection, identity, campaign.list_earlier()),
+                completed=_count_completed(connection, identity, campaign),
+                earlier=_read_earlier(connection, identity, campaign),
                 recent=None if since is None else read_recent(connection, key, since),
             )
 
@@ -89,3 +99,19 @@ class PlanContextReader:
             message = f"the frequency cap cannot be counted: {error.message}"
             raise LockfileError(message, hint=error.hint) from None
         return format_moment(self.now - cap.within)
+
+
+def _count_completed(connection: LedgerConnection, identity: Identity, campaign: Campaign) -> int | None:
+    """Return the people who have answered to the end; None if no limit needs it."""
+    check = CompletesCheck.of(campaign)
+    row = None if check is None else find_record(connection, identity.target, identity.names)
+    return None if check is None or row is None else check.count(connection, row.id)
+
+
+def _read_earlier(
+    connection: LedgerConnection, identity: Identity, campaign: Campaign
+) -> Mapping[str, EarlierMessage]:
+    """Return the messages whose recipients or answers follow-ups go by."""
+    questions = {one.to.question for one in campaign.messages if isinstance(one.to, AnswerCondition)}
+    read = build_answer_reader(campaign, TextCompiler(include_folder(campaign))) if questions else None
+    return read_earlier_messages(connection, identity, campaign.list_earlier(), questions, read)

@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Message
     from runner.plan.documents import FindableDifference
-    from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, MessagePlan, PlannedWave
+    from runner.plan.model import (
+        CampaignPlan,
+        Coming,
+        CostlyCharacter,
+        LanguageCounts,
+        MessagePlan,
+        PlannedWave,
+    )
     from runner.service.target import Target
     from runner.view.blocks import Block
     from runner.workflow.plans.planning import PlanResult
@@ -127,6 +134,10 @@ def _list_remarks(plan: CampaignPlan, *, is_detailed: bool) -> Iterator[ListItem
     for remark, ids in found.items():
         each = ", each" if len(ids) > 1 else ""
         yield ListItem(f"{', '.join(ids)}{each}: {remark.text}", remark.parts)
+    wanted = plan.campaign.limits.completes
+    if wanted is not None and plan.completed is not None:
+        end = ": nobody else is texted" if plan.completed >= wanted else ""
+        yield ListItem(f"{count_words(plan.completed, 'complete')} of {wanted:,}{end}")
     if plan.pause is not None:
         words = f"nothing is due now, and nothing is sent until `runner resume {plan.campaign.name}`"
         if plan.paused:
@@ -140,6 +151,8 @@ def _remark_on(plan: CampaignPlan, message: MessagePlan, *, is_detailed: bool) -
         yield ListItem(f"{write_span(renders)} {'render' if renders.most == 1 else 'renders'}")
     if message.arms:
         yield ListItem("arms: " + ", ".join(f"{arm} {count:,}" for arm, count in message.arms.items()))
+    if message.languages:
+        yield ListItem("languages: " + ", ".join(map(_describe_language, message.languages)))
     if message.pending:
         yield from map(ListItem, _describe_findable(list_findable(plan, message)))
     yield from map(ListItem, _advise(message.costly_characters))
@@ -157,6 +170,12 @@ def _remark_on(plan: CampaignPlan, message: MessagePlan, *, is_detailed: bool) -
             to_send = " to send" if disposition == "to_send" else ""
             for count, words in causes:
                 yield ListItem(f"{count_words(count, 'person', 'people')}{to_send}: {words}")
+
+
+def _describe_language(one: LanguageCounts) -> str:
+    segments = write_span(Span(one.segments, one.segments_max))
+    unit = "segment" if segments == "1" else "segments"
+    return f"{one.language} {count_words(one.recipients, 'person', 'people')} ({segments} {unit})"
 
 
 def _describe_findable(pairs: Sequence[FindableDifference]) -> Iterator[str]:

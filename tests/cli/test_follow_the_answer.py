@@ -1,0 +1,323 @@
+"""Follow-ups that go by an answer (`to: {question: …, values: …}`), on the sandbox, as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.cli.main import run as run_command
+from runner.plan.answer_rule import UNREAD
+from runner.sandbox.service import Service
+from runner.sandbox.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    CheckJson = Callable[[str, str], dict[str, Any]]
+
+ADA, BOB, CY = "+14155550101", "+14155550102", "+14155550103"
+SCALE = ", ".join(f'"{point}"' for point in range(11))
+NPS = f'{{tag: nps, text: "0 to 10?", responses: [{SCALE}], scale: nps}}'
+ASK = f"{{id: ask, questions: [{NPS}]}}"
+NUDGE = (
+    f"{{id: nudge, after: {{message: ask, wait: 1d}}, to: unanswered, introduction: Still there?, "
+    f"questions: [{NPS}], complete_existing_sessions: true}}"
+)
+WHY = "{id: why, after: {message: ask, wait: 1h}, to: {question: nps, values: 0-6}, text: Why?}"
+LATE_WHY = WHY.replace("1h", "2d")
+OTHER_VALUE = "their answer to `nps` has another value"
+NO_ANSWER = "they have not answered `nps`"
+NO_RESPONSE = "their answer to `nps` is none of its responses"
+
+
+class World:
+    """A repository, and the sandbox of its commands, which run inside this process."""
+
+    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str], check: CheckJson) -> None:
+        self.folder = folder
+        self._capture = capture
+        self._check = check
+        (folder / "campaigns").mkdir()
+
+    def write(self, *messages: str, phones: tuple[str, ...] = (ADA,), rules: str = "") -> None:
+        """Write the campaign."""
+        people = ", ".join(f'{{phone: "{phone}"}}' for phone in phones)
+        content = f"version: 1\nrecipients: [{people}]\nmessages:\n" + "".join(f"  - {m}\n" for m in messages)
+        (self.folder / "campaigns/pulse.yaml").write_text(content + rules, encoding="utf-8")
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """Run a command; return what it wrote."""
+        found = run_command(arguments)
+        out, err = self._capture.readouterr()
+        assert found == code, err
+        return out
+
+    def apply(self) -> int:
+        """Send; return how many people were texted."""
+        done = self._check(self.run("apply", "--auto-approve", "--format", "json"), "apply")
+        count: int = done["campaigns"][0]["recipients_sent"]
+        return count
+
+    def ask(self, *replies: tuple[str, str]) -> None:
+        """Send what is due, have people reply, and read that."""
+        self.apply()
+        for phone, text in replies:
+            self.reply(phone, text)
+        self.run("reconcile")
+
+    def plan(self, message: str = "why") -> dict[str, Any]:
+        """Return the counts of a message."""
+        document = self._check(self.run("plan", "--format", "json"), "plan")
+        found: dict[str, Any] = next(
+            one for one in document["campaigns"][0]["messages"] if one["id"] == message
+        )
+        return found
+
+    def forecast(self, message: str = "why") -> tuple[int, int]:
+        """Return how many people get a message later: at least, and at most."""
+        coming = [one["recipients"] for one in self.plan(message)["coming"]]
+        return sum(one["least"] for one in coming), sum(one["most"] for one in coming)
+
+    def explain(self, message: str = "why") -> tuple[dict[str, int], list[str]]:
+        """Return how many people have which decision on a message, and the reasons."""
+        found = self.plan(message)
+        names = ("already_sent", "awaiting", "not_qualified", "deferred", "open_session", "to_send")
+        return {name: found[name] for name in names if found[name]}, [
+            one["reason"] for one in found["reasons"]
+        ]
+
+    def pass_time(self, length: str) -> None:
+        """Move the sandbox's clock."""
+        self.run("sandbox", "clock", f"+{length}")
+
+    def reply(self, phone: str, *texts: str) -> None:
+        """Have a person text the service."""
+        moment = datetime.fromisoformat(json.loads(self.run("sandbox", "clock", "--format", "json"))["time"])
+        with closing(open_store(self.folder / ".runner/sandbox/service.sqlite")) as store:
+            for text in texts:
+                Service(store).receive(phone, text, moment)
+
+    def edit(self, statement: str, *values: str) -> None:
+        """Change the service's records."""
+        with closing(sqlite3.connect(self.folder / ".runner/sandbox/service.sqlite")) as connection:
+            connection.execute(statement, values)
+            connection.commit()
+
+    def count_texts(self, phone: str, text: str = "Why?") -> int:
+        """Return how often a person got a text."""
+        query = (
+            "SELECT count(*) FROM session JOIN participant ON participant.id = participant_id "
+            "JOIN launch ON launch.id = launch_id WHERE phone = ? AND json_extract(definition, '$.text') = ?"
+        )
+        with closing(sqlite3.connect(self.folder / ".runner/sandbox/service.sqlite")) as connection:
+            count: int = connection.execute(query, (phone, text)).fetchone()[0]
+        return count
+
+
+@pytest.fixture
+def world(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    check_json: CheckJson,
+) -> World:
+    """A repository without a campaign; its service lists a launch at once."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "0s")
+    return World(tmp_path, capsys, check_json)
+
+
+def test_only_those_with_the_values_are_texted(world: World) -> None:
+    """An hour after their answer, once it was read after that hour; the others are counted, and why."""
+    world.write(ASK, WHY, phones=(ADA, BOB, CY))
+    world.ask((ADA, "6"), (BOB, "7"))
+    counts, reasons = world.explain()
+    assert counts == {"deferred": 1, "not_qualified": 2}
+    assert set(reasons) == {"the `wait` of the follow-up is not over", OTHER_VALUE, NO_ANSWER}
+    world.pass_time("1h")
+    assert world.explain()[0] == {"awaiting": 1, "not_qualified": 2}
+    assert UNREAD in world.explain()[1]
+    assert world.apply() == 0
+    world.run("reconcile")
+    assert world.explain()[0] == {"to_send": 1, "not_qualified": 2}
+    assert world.apply() == 1
+    assert [world.count_texts(phone) for phone in (ADA, BOB, CY)] == [1, 0, 0]
+    assert world.apply() == 0
+
+
+def test_the_wait_counts_from_the_answer(world: World) -> None:
+    """Not from the message that was answered."""
+    world.write(ASK, WHY)
+    world.apply()
+    world.pass_time("3h")
+    world.reply(ADA, "0")
+    world.run("reconcile")
+    assert world.explain()[0] == {"deferred": 1}
+    world.pass_time("59m")
+    world.run("reconcile")
+    assert world.apply() == 0
+    world.pass_time("2m")
+    world.run("reconcile")
+    assert world.apply() == 1
+
+
+@pytest.mark.parametrize(("first", "second", "texted"), [("3", "9", 0), ("9", "3", 1)])
+def test_the_latest_answer_counts(world: World, first: str, second: str, texted: int) -> None:
+    """The answer to a reminder moves a person out of the condition, or into it, before the wait is over."""
+    nudge = NUDGE.replace("unanswered", "everyone")
+    world.write(ASK, nudge, LATE_WHY)
+    world.ask((ADA, first))
+    world.pass_time("25h")
+    world.run("reconcile")
+    world.ask((ADA, second))
+    world.pass_time("2d")
+    world.run("reconcile")
+    assert world.apply() == texted
+    assert world.count_texts(ADA) == texted
+
+
+def test_an_unread_answer_to_a_reminder_holds_the_follow_up(world: World) -> None:
+    """Until the answers to all messages that ask were read after the wait, nobody is texted on an old one."""
+    world.write(ASK, NUDGE.replace("unanswered", "everyone"), LATE_WHY)
+    world.ask((ADA, "3"))
+    world.pass_time("25h")
+    world.apply()
+    world.reply(ADA, "9")
+    world.pass_time("2d")
+    assert world.explain() == ({"awaiting": 1}, [UNREAD])
+    assert world.apply() == 0
+    world.run("reconcile")
+    assert world.explain() == ({"not_qualified": 1}, [OTHER_VALUE])
+
+
+def test_a_reminder_brings_an_answer(world: World) -> None:
+    """Who answers the reminder alone is followed up by that answer."""
+    world.write(ASK, NUDGE, WHY)
+    world.ask()
+    assert world.explain() == ({"not_qualified": 1}, [NO_ANSWER])
+    world.pass_time("25h")
+    world.run("reconcile")
+    world.ask((ADA, "2"))
+    world.pass_time("1h")
+    world.run("reconcile")
+    assert world.apply() == 1
+    assert world.count_texts(ADA) == 1
+
+
+def test_an_edited_answer_changes_nothing_that_was_sent(world: World) -> None:
+    """After the text it changes nothing; before it, the answer as it is now decides."""
+    world.write(ASK, WHY, phones=(ADA, BOB))
+    world.ask((ADA, "3"), (BOB, "3"))
+    world.edit(
+        "UPDATE result SET answer = '10', response = '9', updated = '2031-01-01T00:00:00.000000' "
+        "WHERE participant_id = (SELECT id FROM participant WHERE phone = ?)",
+        BOB,
+    )
+    world.pass_time("1h")
+    world.run("reconcile", "--full")
+    assert world.explain()[0] == {"to_send": 1, "not_qualified": 1}
+    assert world.apply() == 1
+    world.edit("UPDATE result SET answer = '10', response = '9'")
+    world.run("reconcile", "--full")
+    assert world.explain()[0] == {"already_sent": 1, "not_qualified": 1}
+    assert world.apply() == 0
+    assert (world.count_texts(ADA), world.count_texts(BOB)) == (1, 0)
+
+
+@pytest.mark.parametrize("created", ["2099-01-01T00:00:00.000000", "yesterday"])
+def test_an_answer_without_a_possible_time_counts_from_its_reading(world: World, created: str) -> None:
+    """The wait begins when it was read, whatever the service says."""
+    world.write(ASK, WHY)
+    world.apply()
+    world.reply(ADA, "3")
+    world.edit("UPDATE result SET created = ?", created)
+    world.pass_time("2h")
+    world.run("reconcile")
+    assert world.explain()[0] == {"deferred": 1}
+    assert world.apply() == 0
+    world.pass_time("1h")
+    assert world.apply() == 1
+
+
+def test_a_text_in_the_place_of_a_response_is_no_value(world: World) -> None:
+    """It is counted with its reason, and goes to no branch."""
+    world.write(ASK, WHY, WHY.replace("why", "thanks").replace("0-6", "7-10"))
+    world.apply()
+    world.reply(ADA, "3")
+    world.edit("UPDATE result SET answer = 'bad', response = 'bad, really'")
+    world.pass_time("2h")
+    world.run("reconcile")
+    assert world.explain() == ({"not_qualified": 1}, [NO_RESPONSE])
+    assert world.explain("thanks") == ({"not_qualified": 1}, [NO_RESPONSE])
+    assert world.apply() == 0
+
+
+def test_each_arm_is_read_by_its_own_responses(world: World) -> None:
+    """The same value stands in different words in the arms of an experiment."""
+    ask = (
+        '{id: ask, questions: [{tag: sat, text: "Well?", scale: csat, responses: '
+        "[{text: Bad, value: 1}, {text: Good, value: 5}]}]}"
+    )
+    why = "{id: why, after: {message: ask, wait: 1h}, to: {question: sat, values: 1}, text: Why?}"
+    arms = (
+        "variants:\n  seed: s\n  of: ask\n  arms:\n    - {id: plain}\n    - {id: stars, questions: [{tag: sat, "
+        'text: "Stars?", scale: csat, responses: [{text: Many, value: 5}, {text: Few, value: 1}]}]}\n'
+    )
+    phones = tuple(f"+1415555{number:04}" for number in range(110, 122))
+    world.write(ask, why, phones=phones, rules=arms)
+    # By their lines: 1 is "Bad" in one arm, and "Many" in the other.
+    world.ask(*[(phone, "1") for phone in phones])
+    world.pass_time("1h")
+    world.run("reconcile")
+    plan = json.loads(world.run("plan", "--format", "json"))["campaigns"][0]["messages"]
+    assert 0 < world.apply() == plan[1]["to_send"] < len(phones)
+    with closing(sqlite3.connect(world.folder / ".runner/sandbox/service.sqlite")) as connection:
+        bad = connection.execute("SELECT count(*) FROM result WHERE response = 'Bad'").fetchone()[0]
+    assert sum(world.count_texts(phone) for phone in phones) == bad
+
+
+def test_a_response_is_named_by_its_text(world: World) -> None:
+    """Where responses have no values, without regard to case."""
+    ask = '{id: ask, questions: [{tag: when, text: "When?", responses: ["Call me", "Another day"]}]}'
+    call = '{id: why, after: {message: ask, wait: 0s}, to: {question: when, values: ["call me"]}, text: Why?}'
+    world.write(ask, call, phones=(ADA, BOB))
+    world.ask((ADA, "1"), (BOB, "2"))
+    assert world.explain() == (
+        {"to_send": 1, "not_qualified": 1},
+        ["their answer to `when` has another value"],
+    )
+
+
+def test_a_lost_ledger_asks_nobody_twice(world: World) -> None:
+    """The record is rebuilt from the lockfile and the service: who was followed up is not, and who waits is."""
+    world.write(ASK, WHY, phones=(ADA, BOB))
+    world.ask((ADA, "3"))
+    world.pass_time("1h")
+    world.run("reconcile")
+    assert world.apply() == 1
+    world.reply(BOB, "2")
+    for file in (world.folder / ".runner").glob("ledger*"):
+        file.unlink()
+    world.pass_time("2h")
+    world.run("reconcile")
+    assert world.apply() == 1
+    assert (world.count_texts(ADA), world.count_texts(BOB)) == (1, 1)
+
+
+def test_the_forecast_brackets_what_comes(world: World) -> None:
+    """Who has answered otherwise, and is not asked again, is no longer possible; who may still answer is."""
+    world.write(ASK, NUDGE, WHY, phones=(ADA, BOB, CY))
+    assert world.forecast() == (0, 3)
+    world.ask((ADA, "3"), (BOB, "9"))
+    assert world.forecast() == (0, 2)
+    world.pass_time("25h")
+    world.run("reconcile")
+    world.ask((CY, "10"))
+    assert world.count_texts(ADA) == 1
+    assert world.forecast() == (0, 0)
