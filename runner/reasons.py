@@ -76,7 +76,7 @@ REASONS: Mapping[str, Hold] = {
     "not_qualified": Hold(
         "Not meant by this message", "chained", "their answer, if that is what counts", "if they answer"
     ),
-    "missed": Hold("Too late for their date", left="too late for their date"),
+    "missed": Hold("Too late for their date"),
     "timezone_unknown": Hold("Time zone not known"),
     "no_rule": Hold("Legal hours of their place not known", left="in places whose legal hours are not known"),
     "expired": Hold("Campaign ends before they may be texted", left="too late for `expires`"),
