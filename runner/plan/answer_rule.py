@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.campaign.conditions import is_scored, read_test
+from runner.campaign.conditions import AnswerTest
 from runner.campaign.model import AnswerCondition
 from runner.plan.decisions import Decision, Follow
 
@@ -83,7 +83,6 @@ class AnswerRule:
         self,
         campaign: Campaign,
         index: int,
-        message: Message,
         condition: AnswerCondition,
         after: After,
         places: Mapping[str, int | None],
@@ -93,7 +92,7 @@ class AnswerRule:
         self._index = index
         self._question = condition.question
         self._wait = after.wait
-        self._test = read_test(condition, is_scored=is_scored(campaign, message))
+        self._test = AnswerTest.read(condition)
         self._places = places
         self._unresolved = [known.unresolved.get(one, ()) for one in places]
         self._asking = [context.earlier[one] for one in places if one in context.earlier]
@@ -180,9 +179,7 @@ def find_rules(
     for index, message in enumerate(one.message for one in compiled):
         if isinstance(message.to, AnswerCondition) and message.after is not None and context is not None:
             asking = {one.id: places.get(one.id) for one in campaign.list_asking(message)}
-            rules[index] = AnswerRule(
-                campaign, index, message, message.to, message.after, asking, known, context
-            )
+            rules[index] = AnswerRule(campaign, index, message.to, message.after, asking, known, context)
     return rules
 
 
