@@ -554,15 +554,19 @@ class Campaign:
         return after.union(*([one.id for one in self.list_asking(each)] for each in self.messages))
 
     def list_asking(self, message: Message) -> tuple[Message, ...]:
-        """Return the messages above one that ask, in any arm, the question whose answer it goes by."""
-        condition = message.to
+        """Return the messages above one that ask, in any arm, the question whose answer it goes by.
+
+        Those of another date ask about something else.
+        """
+        condition, dated = message.to, (None, self.find_date_column(message))
         if not isinstance(condition, AnswerCondition):
             return ()
         above = takewhile(lambda one: one.id != message.id, self.messages)
         return tuple(
             one
             for one in above
-            if any(question.tag == condition.question for _, question in self.list_ways(one))
+            if self.find_date_column(one) in dated
+            and any(question.tag == condition.question for _, question in self.list_ways(one))
         )
 
     def list_ways(self, message: Message) -> list[tuple[str | None, Question]]:
