@@ -61,6 +61,7 @@ class UnknownLaunch(Part, frozen=True):
         campaign: the campaign's name.
         key: names the launch; for --launch.
         message: the message's id.
+        occasion: the wave that it is of; empty if it is of none.
         tag: the project tag.
         recipients: how many.
         intent_at: when it was about to be sent; UTC, ISO 8601.
@@ -71,6 +72,7 @@ class UnknownLaunch(Part, frozen=True):
     campaign: str
     key: str
     message: str
+    occasion: str
     tag: str
     recipients: Count
     intent_at: str

@@ -34,6 +34,7 @@ class ReceivedText(Part, frozen=True):
 
     Attributes:
         message: the message's id.
+        occasion: the wave that it was of; empty if it was of none.
         arm: of an experiment's message; null if it has no arms.
         is_certain: false if it is not known whether the service accepted it.
         at: when the service accepted it, or else when it was tried.
@@ -44,6 +45,7 @@ class ReceivedText(Part, frozen=True):
     """
 
     message: str
+    occasion: str
     arm: str | None
     is_certain: bool
     at: Moment
@@ -57,6 +59,7 @@ class GivenAnswer(Part, frozen=True):
 
     Attributes:
         message: the message's id.
+        occasion: the wave that it was of; empty if it was of none.
         question_tag: the question's tag; empty if the service gave none.
         question_text: the question.
         answer: the response, or the words of a freeform answer.
@@ -64,6 +67,7 @@ class GivenAnswer(Part, frozen=True):
     """
 
     message: str
+    occasion: str
     question_tag: str
     question_text: str
     answer: str

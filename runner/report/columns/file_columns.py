@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from runner.campaign.model import SCORED
 from runner.document import Count, Document, Part, Positive
+from runner.report.columns.engine import quote
 from runner.report.documents.wording import distinguish, store_number
 from runner.view.blocks import Block, Sentence, TableBlock
 from runner.view.markdown import write_markdown
@@ -157,6 +158,7 @@ class FileContent:
         columns: the audience's columns: in the table `members` they are `export_0` and so on.
         has_phones: whether there are phones, and words as they are.
         has_words: whether there are people's own words.
+        wave: that all answers are of; empty if the campaign has none.
     """
 
     campaign: str
@@ -165,6 +167,7 @@ class FileContent:
     columns: tuple[str, ...] = ()
     has_phones: bool = False
     has_words: bool = False
+    wave: str = ""
 
 
 def list_columns(
@@ -183,6 +186,8 @@ def list_columns(
             FileColumn(name, "text", f"m.export_{number}", "the audience's column")
             for number, name in enumerate(content.columns)
         ]
+    if content.wave:
+        found.append(FileColumn("occasion", "text", quote(content.wave), "the wave that the row is of"))
     hidden = {"" if content.has_phones else "phone", "" if content.has_words else "words"} - {""}
     found = [one for one in found if one.role not in hidden]
     names = distinguish(one.name for one in found)

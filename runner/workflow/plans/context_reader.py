@@ -75,7 +75,9 @@ class PlanContextReader:
                 unread=self.find_unread(),
                 suppressions=self._suppressions or None,
                 sessions=self._sessions or None,
-                waves=read_waves(connection, identity, campaign.message_ids.values()),
+                waves=read_waves(
+                    connection, identity, campaign.message_ids.values(), has_wave=bool(campaign.wave)
+                ),
                 earlier=_read_earlier(connection, identity, campaign),
                 recent=None if since is None else read_recent(connection, key, since),
             )
