@@ -11,9 +11,15 @@ from runner.delivery.comparison import Verdict, is_same_text
 from runner.delivery.launch_list import write_moment
 from runner.document import Count, Described, Document, FailedCampaign, Part, build
 from runner.errors import RunnerError, UsageError
+from runner.ledger.fingerprint import find_wave
 from runner.ledger.model import Outcome
 from runner.ledger.record.deliveries import record_outcomes
-from runner.ledger.record.entry import adopt_in_part, dismiss_launches, list_unexplained
+from runner.ledger.record.entry import (
+    UnexplainedLaunch,
+    adopt_in_part,
+    dismiss_launches,
+    list_unexplained,
+)
 from runner.ledger.record.unsettled import list_unsettled
 from runner.source.normalize import normalize_guid
 from runner.wording import count_words
@@ -28,7 +34,6 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.delivery.comparison import Candidate
-    from runner.ledger.record.entry import UnexplainedLaunch
     from runner.workflow.scope import Scope
 
 
@@ -61,7 +66,7 @@ class UnknownLaunch(Part, frozen=True):
         campaign: the campaign's name.
         key: names the launch; for --launch.
         message: the message's id.
-        occasion: the wave that it is of; empty if it is of none.
+        wave: the wave that it is of; empty if it is of none.
         tag: the project tag.
         recipients: how many.
         intent_at: when it was about to be sent; UTC, ISO 8601.
@@ -72,7 +77,7 @@ class UnknownLaunch(Part, frozen=True):
     campaign: str
     key: str
     message: str
-    occasion: str
+    wave: str
     tag: str
     recipients: Count
     intent_at: str
@@ -302,6 +307,8 @@ class _Resolving:
     def _adopt(self, chosen: Sequence[tuple[OpenLaunch, Candidate | None]], message: str | None) -> None:
         """Record launches as sent by their campaigns; those of unknown outcome as their candidates."""
         messages = [one.choose_message(message) for one, _ in chosen]
+        for (one, _), name in zip(chosen, messages, strict=True):
+            _require_date(one, name)
         reached: list[tuple[Campaign, set[str]]] = []
         for (one, candidate), name in zip(chosen, messages, strict=True):
             people = one.people
@@ -385,6 +392,19 @@ def _is_certain(one: OpenLaunch) -> bool:
     return isinstance(one.launch, Verdict) and one.launch.match is not None
 
 
+def _require_date(one: OpenLaunch, message_id: str) -> None:
+    """Refuse to adopt a launch of a message by a date if its people have several dates."""
+    campaign, launch = one.campaign, one.launch
+    message = next((each for each in campaign.messages if each.id == message_id), None)
+    is_dated = message is not None and campaign.find_date_column(message) is not None
+    if is_dated and isinstance(launch, UnexplainedLaunch) and not launch.occasion:
+        raise RunnerError(
+            f"{campaign.name}: the people of {launch.project_launch_guid} have several dates, and nothing "
+            f"says which of them {message_id!r} was sent for",
+            hint="--not-sent has it sent for their dates to come; `exclude` keeps people out",
+        )
+
+
 def _pair_certain(meant: Iterable[OpenLaunch]) -> list[tuple[OpenLaunch, Candidate | None]]:
     """Return launches with what they are adopted as, without those that may be several of the service's."""
     found: list[tuple[OpenLaunch, Candidate | None]] = []
@@ -438,6 +458,7 @@ def _list_launch(campaign: Campaign, verdict: Verdict) -> UnknownLaunch:
         UnknownLaunch,
         launch,
         campaign=campaign.name,
+        wave=find_wave(launch.occasion),
         recipients=len(launch.recipients),
         detail=launch.detail or "the process ended before an answer came",
         candidates=candidates,

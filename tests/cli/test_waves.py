@@ -265,7 +265,7 @@ def test_people_and_unclear_launches_show_their_wave(world: World) -> None:
     world.write("b")
     world.apply()
     received = world.read("who", ADA)["campaigns"][0]["received"]
-    assert [one["occasion"] for one in received] == ["a", "b"]
+    assert [one["wave"] for one in received] == ["a", "b"]
     assert "hello, b: sent " in world.run("who", ADA)
     with closing(sqlite3.connect(world.folder / ".runner/ledger.sqlite")) as connection:
         connection.execute(
@@ -274,7 +274,7 @@ def test_people_and_unclear_launches_show_their_wave(world: World) -> None:
         )
         connection.commit()
     document = json.loads(world.run("resolve", "--format", "json", code=4).split("\nError")[0])
-    assert [one["occasion"] for one in document["launches"]] == ["b"]
+    assert [one["wave"] for one in document["launches"]] == ["b"]
 
 
 def test_a_report_is_of_one_wave_and_compares_all(world: World) -> None:

@@ -53,7 +53,7 @@ def _list_items(campaign: PersonCampaign, *, is_complete: bool) -> Iterator[List
 
 def _name_text(text: ReceivedText | GivenAnswer) -> str:
     """Return the message's id, with its wave."""
-    return f"{text.message}, {text.occasion}" if text.occasion else text.message
+    return f"{text.message}, {text.wave}" if text.wave else text.message
 
 
 def _describe_received(text: ReceivedText) -> str:

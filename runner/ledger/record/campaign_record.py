@@ -24,7 +24,7 @@ from runner.ledger.files.lockfile import (
     parse_lockfile,
 )
 from runner.ledger.files.sealed import digest_text
-from runner.ledger.fingerprint import digest_people
+from runner.ledger.fingerprint import DATE, digest_people
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.people.history import EarlierMessage, read_earlier
@@ -163,14 +163,15 @@ def read_waves(
 ) -> dict[str, int]:
     """Return the people whom messages have reached, or may have, by wave; the earliest wave first.
 
-    The wave is empty for texts from before there were any. Nothing is counted unless there are waves on
-    record, or the campaign `has_wave`.
+    The wave is empty for texts from before there were any; messages that went by a date are of none. Nothing
+    is counted unless there are waves on record, or the campaign `has_wave`.
     """
     row = find_record(connection, identity.target, identity.names)
     if row is None:
         return {}
     ids = [name for name, current in identity.message_ids.items() if current in messages]
-    is_own = and_(launches.c.campaign_id == row.id, launches.c.message.in_(ids))
+    own = launches.c.campaign_id == row.id, launches.c.message.in_(ids)
+    is_own = and_(*own, launches.c.occasion.not_like(f"{DATE}%"))
     in_waves = select(launches.c.id).where(is_own, launches.c.occasion != "").limit(1)
     if not has_wave and connection.execute(in_waves).first() is None:
         return {}
