@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from fractions import Fraction
@@ -335,6 +335,14 @@ def ask_openly(text: TemplateText) -> tuple[Question, ...]:
 def name_wave(tag: str, wave: str) -> str:
     """Return a project tag with the wave at its end, so that the service itself keeps waves apart."""
     return tag if not wave or tag == wave or tag.endswith(f"-{wave}") else f"{tag}-{wave}"
+
+
+def is_of_other_wave(tag: str, own: Iterable[str], wave: str) -> bool:
+    """Return whether a project tag is one of a campaign's `own`, but of another wave, or of none."""
+    if not wave or tag.endswith(f"-{wave}"):
+        return False
+    stems = {one.removesuffix(f"-{wave}") for one in own}
+    return any(tag == stem or tag.startswith(f"{stem}-") for stem in stems)
 
 
 @dataclass(frozen=True, slots=True)

@@ -278,7 +278,7 @@ class CampaignReporter:
                 columns=tuple(column.name for column in self._exported),
                 has_phones=self._options.include_pii,
                 has_words=self._options.include_pii or self._has_comments,
-                wave=self._campaign.wave or None,
+                wave=self._campaign.wave,
                 probability=None if sample is None else sample.probability,
                 is_sample=sample is not None,
             )
@@ -321,7 +321,8 @@ class CampaignReporter:
 def list_waves(workspace: Workspace, ledger: Ledger, campaign: Campaign) -> list[str]:
     """Return the campaign's waves on record, the earliest first."""
     with ledger.reading() as connection:
-        waves = read_waves(connection, workspace.identify_safely(campaign), campaign.message_ids.values())
+        identity, ids = workspace.identify_safely(campaign), campaign.message_ids.values()
+        waves = read_waves(connection, identity, ids, has_wave=bool(campaign.wave))
     return [wave for wave in waves if wave]
 
 

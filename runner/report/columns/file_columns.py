@@ -159,7 +159,7 @@ class FileContent:
         columns: the audience's columns: in the table `members` they are `export_0` and so on.
         has_phones: whether there are phones, and words as they are.
         has_words: whether there are people's own words.
-        wave: the wave that they are of; None for a campaign without waves.
+        wave: that all answers are of; empty if the campaign has none.
         probability: with which each person was drawn for the sample; None if it is not known.
         is_sample: whether the campaign texts a sample.
     """
@@ -170,7 +170,7 @@ class FileContent:
     columns: tuple[str, ...] = ()
     has_phones: bool = False
     has_words: bool = False
-    wave: str | None = None
+    wave: str = ""
     probability: Fraction | None = None
     is_sample: bool = False
 
@@ -191,20 +191,17 @@ def list_columns(
             FileColumn(name, "text", f"m.export_{number}", "the audience's column")
             for number, name in enumerate(content.columns)
         ]
-    found += list(_list_origin(content)) if shape in _OF_PEOPLE else []
+    found += _list_origin(content)
     hidden = {"" if content.has_phones else "phone", "" if content.has_words else "words"} - {""}
     found = [one for one in found if one.role not in hidden]
     names = distinguish(one.name for one in found)
     return [replace(one, name=name) for one, name in zip(found, names, strict=True)]
 
 
-_OF_PEOPLE = ("answers", "answers-long", "results")
-
-
 def _list_origin(content: FileContent) -> Iterator[FileColumn]:
     """Yield the columns, the same for all rows, on where they come from."""
-    if content.wave is not None:
-        yield FileColumn("wave", "text", quote(content.wave), "the campaign's wave")
+    if content.wave:
+        yield FileColumn("occasion", "text", quote(content.wave), "the wave that the row is of")
     if content.is_sample:
         known = "NULL::DOUBLE" if content.probability is None else repr(float(content.probability))
         meaning = f"the probability with which the person was drawn for the sample; {_IF_KNOWN}"
