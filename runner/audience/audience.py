@@ -47,6 +47,7 @@ _ROW_CODES = frozenset(
 )
 Row = tuple[int, str, Variables, str | None, str | None, str | None, RowConsent]
 """A row's line, phone in E.164 form, own variables, time zone, region, language, and consent."""
+_LANGUAGE = "language"
 _UNCHANGED: Mapping[int, ConsentChange] = MappingProxyType({})
 _NO_OTHERS: Mapping[int, tuple[Recipient, ...]] = MappingProxyType({})
 
@@ -233,7 +234,7 @@ def iterate_audience(
                 problems.add(change.note(campaign.recipients, file, line))
             consent = own if change is None else change.consent
             places = index, file, line, timezone, region
-            found = phone, variables, *places, *consent, language, others.get(number, ())
+            found = (phone, variables, *places, *consent, language, others.get(number, ()))
             recipient = tuple.__new__(Recipient, found)
             if recipient.others:
                 problems.extend(describe_dates(recipient))
@@ -349,18 +350,25 @@ class NamedColumn:
     Attributes:
         name: the first source's spelling.
         spellings: of all sources.
+        is_language: whether it is the language of the texts to them, as the campaign knows it.
     """
 
     name: str
     spellings: tuple[str, ...]
+    is_language: bool = False
 
-    def read(self, variables: Variables) -> str:
+    def read(self, recipient: Recipient) -> str:
         """Return a recipient's value; empty if there is none."""
+        if self.is_language:
+            return recipient.language or ""
+        variables = recipient.vars
         return next((str(variables[one]) for one in self.spellings if one in variables), "")
 
 
 def find_named_column(campaign: Campaign, name: str) -> NamedColumn:
     """Return a column, found without regard to case, blanks, `_` and `-`.
+
+    `language` is also what recipients have without such a column, in a campaign with `languages`.
 
     Raises:
         CampaignError: no source of the audience has it, or it has phones.
@@ -373,6 +381,13 @@ def find_named_column(campaign: Campaign, name: str) -> NamedColumn:
     if wanted in phones:
         raise CampaignError("that column has phone numbers, which no report shows")
     spellings = tuple(dict.fromkeys(one for one in names if normalize_name(one) == wanted))
+    own = {
+        normalize_name(one.language_column)
+        for one in campaign.recipients
+        if isinstance(one, FileRecipients) and one.language_column is not None
+    }
+    if campaign.languages is not None and (wanted in own or (wanted == _LANGUAGE and not spellings)):
+        return NamedColumn(name if not spellings else spellings[0], spellings, is_language=True)
     if spellings:
         return NamedColumn(spellings[0], spellings)
     shown = sorted({one for one in names if normalize_name(one) not in phones})

@@ -60,6 +60,7 @@ def check_campaign(
     if campaign.variants is not None:
         yield from find_problems(campaign.variants, campaign.messages)
     yield from _check_sample(campaign, document)
+    yield from _check_occasions(campaign)
     yield from _check_score(campaign, document)
     yield from _check_schedule(campaign, document)
     yield from _check_policy(campaign, document)
@@ -334,6 +335,17 @@ def _check_waits(campaign: Campaign, length: timedelta) -> Iterator[Diagnostic]:
             words = f"`{message.id}` is never sent: it comes due when the campaign has expired"
             hint = "shorten `wait`, or move `expires`"
             yield place.problem("after-expires", words, hint, "warning")
+
+
+def _check_occasions(campaign: Campaign) -> Iterator[Diagnostic]:
+    for message in campaign.messages if campaign.wave else ():
+        if message.when is not None:
+            yield message.when.position.problem(
+                "when-wave",
+                f"`{message.id}` goes by dates, and the campaign has a `wave`: each is an occasion to text "
+                "people again, and which of them counts is not clear",
+                "move the message to a campaign of its own, without `wave`",
+            )
 
 
 def _check_sample(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:

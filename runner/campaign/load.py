@@ -431,20 +431,20 @@ class _Reader:
 
     def _message(self, item: dict[str, Any], tag: str) -> Message:
         read = {"tag": tag, "complete_existing_sessions": self._completes}
-        read |= self._read_keys(item, "renamed_from", "after", "when", "to")
+        read |= self._read_keys(item, "renamed_from", "after", "to", "when")
         read["tag"] = name_wave(read["tag"], self._wave)
         if read.get("replies") == "recorded" and "text" in read:
             read["questions"] = ask_openly(cast("TemplateText", read.pop("text")))
         if "after" in item:
             after = item["after"]
             read["after"] = After(**self._read_keys(after), position=self._position(after, "message"))
+        if "to" in item:
+            to = item["to"]
+            read["to"] = self._answer_condition(to) if isinstance(to, dict) else to
         if "when" in item:
             when = item["when"]
             rule = DateRule(**self._read_keys(when, "column"))
             read["when"] = When(when["column"], rule, self._position(when, "column"))
-        if "to" in item:
-            to = item["to"]
-            read["to"] = self._answer_condition(to) if isinstance(to, dict) else to
         return Message(**read, **_read_renaming(item), position=self._position(item, "id"))
 
     def _answer_condition(self, item: dict[str, Any]) -> AnswerCondition:

@@ -361,10 +361,9 @@ class When:
 class Message:
     """One message of a campaign: a plain `text`, or a survey of `questions`.
 
-    It goes to a part `to` of the recipients of `after`, if given; the `wait` then counts from that message,
-    or from the answer that is its condition; or by a date of each recipient (`when`). With `replies`, its
-    text is one open question (`ask_openly`). It `is_new` if it says that it has no former id
-    (`renamed_from: none`).
+    It goes to a part `to` of the recipients of `after`, or by a date of each (`when`), if given; the `wait`
+    then counts from that message, or from the answer that is its condition. With `replies`, its text is one
+    open question (`ask_openly`). It `is_new` if it says that it has no former id (`renamed_from: none`).
     """
 
     id: str

@@ -277,20 +277,18 @@ class Decider:
         return bound is not None and draw is not None and message.after is None and draw(phone) >= bound
 
     def list_texted(self, messages: Collection[str]) -> set[str]:
-        """Return the deliveries of some messages that were made, or may have been, on this occasion."""
+        """Return the fingerprints of people who got some messages, or may have, in this wave if it is one."""
         shelves = (self._known.sent, self._known.unresolved)
         found = set[str]().union(*(shelf.get(one, set()) for shelf in shelves for one in messages))
-        return {one for one in found if one.endswith(f"@{self._occasion}")} if self._occasion else found
+        ending = f"@{self._occasion}" if self._occasion else ""
+        return {one.partition("@")[0] for one in found if one.endswith(ending)}
 
-    def may_draw(self, recipient: Recipient, messages: Collection[str]) -> bool:
-        """Return whether somebody may be texted, and has none of some messages: the sample is of these."""
+    def may_draw(self, recipient: Recipient, texted: Collection[str]) -> bool:
+        """Return whether somebody may be texted, and was not: a sample is of these."""
         if recipient.phone in self._excluded or self._find_bar(recipient) is not None:
             return False
-        known_as = self._list_fingerprints(recipient)
-        shelves = (self._known.sent, self._known.unresolved)
-        return not any(
-            one in shelf.get(message, ()) for shelf in shelves for message in messages for one in known_as
-        )
+        key = self._key
+        return key is None or not any(key.fingerprint(one) in texted for one in list_forms(recipient.phone))
 
     def _find_bar(self, recipient: Recipient) -> Disposition | None:
         """Return the bar to all messages for a recipient, if any."""

@@ -62,15 +62,16 @@ def _find_bound(
     """
     decider = Decider(campaign, [], read_excluded(campaign, Problems()), known, key, context)
     firsts = [one.id for one in campaign.messages if one.after is None]
-    lacking = (sample.size or 0) - len(decider.list_texted(firsts))
+    texted = decider.list_texted(firsts)
+    lacking = (sample.size or 0) - len(texted)
     draw = draw_shares(sample.seed, "sample")
-    draws = (draw(phone) for phone in _iterate_new(campaign, decider, firsts, context))
+    draws = (draw(phone) for phone in _iterate_new(campaign, decider, texted, context))
     lowest = heapq.nsmallest(lacking, draws) if lacking > 0 else []
     return lowest[-1] + 1 if lowest else 0
 
 
 def _iterate_new(
-    campaign: Campaign, decider: Decider, firsts: list[str], context: PlanContext
+    campaign: Campaign, decider: Decider, texted: set[str], context: PlanContext
 ) -> Iterator[str]:
     """Yield the phones of people who may be texted, and were not."""
     last_day = find_last_day(campaign, context)
@@ -78,7 +79,7 @@ def _iterate_new(
     for recipient in iterate_audience(campaign, frozenset(), Problems(), AudienceTally(), changes):
         day = recipient.consent_day
         is_early = last_day is not None and day is not None and day > last_day
-        if decider.may_draw(recipient._replace(has_consent=False) if is_early else recipient, firsts):
+        if decider.may_draw(recipient._replace(has_consent=False) if is_early else recipient, texted):
             yield recipient.phone
 
 
