@@ -218,9 +218,6 @@ def _check_when(campaign: Campaign, message: Message) -> Iterator[Diagnostic]:
         words = f"`{message.id}` would come after `{message.after.message}`, and go by a date: one of the two"
         hint = "take `when` or `after` out; a follow-up of a message with `when` goes by its date as well"
         yield when.position.problem("when-after", words, hint)
-    if campaign.wave:
-        words = f"`{message.id}` goes by dates, each once, and with `wave` everybody would get it once a wave"
-        yield when.position.problem("when-wave", words, "take `wave` out, or make two campaigns of it")
 
 
 def _check_dates(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
