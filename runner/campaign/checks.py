@@ -57,7 +57,8 @@ def check_campaign(
     yield from _check_tags(campaign)
     for index, message in enumerate(campaign.messages):
         yield from _check_follow_up(campaign, index, message)
-        yield from _check_when(campaign, document, message)
+        yield from _check_when(campaign, message)
+    yield from _check_dates(campaign, document)
     if campaign.variants is not None:
         yield from find_problems(campaign.variants, campaign.messages)
     yield from _check_sample(campaign, document)
@@ -222,7 +223,7 @@ def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterat
         yield place.problem("after-ends-survey", words, hint, "warning")
 
 
-def _check_when(campaign: Campaign, document: YamlDocument, message: Message) -> Iterator[Diagnostic]:
+def _check_when(campaign: Campaign, message: Message) -> Iterator[Diagnostic]:
     when = message.when
     if when is None:
         return
@@ -230,14 +231,17 @@ def _check_when(campaign: Campaign, document: YamlDocument, message: Message) ->
         words = f"`{message.id}` would come after `{message.after.message}`, and go by a date: one of the two"
         hint = "take `when` or `after` out; a follow-up of a message with `when` goes by its date as well"
         yield when.position.problem("when-after", words, hint)
-    if campaign.wave:
-        words = f"`{message.id}` goes by dates, each once, and with `wave` everybody would get it once a wave"
-        yield when.position.problem("when-wave", words, "take `wave` out, or make two campaigns of it")
-    written = campaign.vars.get(when.column)
-    problem = None if written is None else read_time(str(written))
-    if isinstance(problem, NameProblem):
-        place = document.position(["vars", when.column])
-        yield place.problem("when-date", f"the date {written!r} is refused: {problem.reason}", problem.hint)
+
+
+def _check_dates(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
+    for name in sorted(campaign.date_columns & campaign.vars.keys()):
+        written = str(campaign.vars[name])
+        problem = read_time(written)
+        if isinstance(problem, NameProblem):
+            place = document.position(["vars", name])
+            yield place.problem(
+                "when-date", f"the date {written!r} is refused: {problem.reason}", problem.hint
+            )
 
 
 def _check_score(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.source.diagnostic import Position
-    from runner.timing.dates import DateRule
-    from runner.timing.schedule import NoRule, Purpose, TimezoneUnknown
+    from runner.timing.schedule import DateRule, NoRule, Purpose, TimezoneUnknown
 
 
 ConsentRule = Literal["required", "not_required"]

@@ -369,7 +369,7 @@ class Delivery:
             raise WithheldError(OPTED_OUT)
 
     def _find_withheld(self) -> str | None:
-        """Return why nothing more of the campaign is sent, for a launch that was about to leave; else None."""
+        """Return the detail of launches that nothing more is sent of; None if the run goes on."""
         if self.report.pause is not None:
             return PAUSED
         return ENOUGH if self.report.has_enough else None

@@ -180,8 +180,8 @@ def _show_sample(report: CampaignReport) -> Iterator[Sentence]:
         drawn = "" if sample.drawn is None else f" {sample.drawn:,} of {sample.eligible:,} people were drawn."
         chance = "not known" if sample.probability is None else write_percent(sample.probability)
         yield Sentence(
-            f"This is a random sample of the people who may be texted.{drawn} The probability of being drawn was "
-            f"{chance}."
+            f"This is a random sample of the people who may be texted.{drawn} The probability of being drawn "
+            f"was {chance}."
         )
 
 
