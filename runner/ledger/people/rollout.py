@@ -1,0 +1,89 @@
+"""The record that the steps of a rollout are judged by: texts, opt-outs since, and refused texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, func, select
+
+from runner.ledger.fingerprint import on_occasion
+from runner.ledger.people.suppressions import read_accepted
+from runner.ledger.record.campaign_record import find_record, read_earlier_messages
+from runner.ledger.tables import deliveries, launches, opt_outs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from runner.ledger.people.history import EarlierMessage
+    from runner.ledger.record.campaign_record import Identity
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutRecord:
+    """What is on record of the messages that a rollout's steps are about.
+
+    Attributes:
+        messages: their launches, by message id.
+        opted_out: when each person opted out, or may have, by fingerprint: UTC, ISO 8601.
+        refused: the deliveries (`on_occasion`) whose last text the service has refused.
+        accepted: the figures of a broken guard that a person has accepted; empty if there are none.
+    """
+
+    messages: Mapping[str, EarlierMessage] = field(default_factory=dict)
+    opted_out: Mapping[str, str] = field(default_factory=dict)
+    refused: frozenset[str] = frozenset()
+    accepted: str = ""
+
+
+def read_rollout_record(
+    connection: Connection,
+    identity: Identity,
+    messages: Collection[str],
+    is_refusal: Callable[[str], bool],
+) -> RolloutRecord:
+    """Return the record of some messages of a campaign; `is_refusal` judges the detail of an outcome."""
+    row = find_record(connection, identity.target, identity.names)
+    accepted = read_accepted(connection, identity.target, identity.names)
+    if row is None:
+        return RolloutRecord(accepted=accepted)
+    person, latest = opt_outs.c.fingerprint, func.max(opt_outs.c.at)
+    query = select(person, latest).where(
+        opt_outs.c.target == identity.target,
+        opt_outs.c.state != "dismissed",
+        # Who was forgotten has asked for more than no texts, and may have been texted by others.
+        opt_outs.c.source != "forgotten",
+    )
+    opted_out = {person: at for person, at in connection.execute(query.group_by(person))}
+    return RolloutRecord(
+        read_earlier_messages(connection, identity, messages),
+        opted_out,
+        _read_refused(connection, row.id, identity.message_ids, messages, is_refusal),
+        accepted,
+    )
+
+
+def _read_refused(
+    connection: Connection,
+    campaign_id: int,
+    message_ids: Mapping[str, str],
+    messages: Collection[str],
+    is_refusal: Callable[[str], bool],
+) -> frozenset[str]:
+    """Return the deliveries whose last launch was refused, be it proven unsent since."""
+    names = [name for name, current in message_ids.items() if current in messages]
+    query = (
+        select(deliveries.c.fingerprint, deliveries.c.occasion, launches.c.detail)
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        .where(
+            deliveries.c.campaign_id == campaign_id,
+            deliveries.c.message.in_(names),
+            deliveries.c.released.is_(True),
+            launches.c.state.in_(("rejected", "not_sent")),
+        )
+    )
+    return frozenset(
+        on_occasion(person, occasion)
+        for person, occasion, detail in connection.execute(query)
+        if is_refusal(detail or "")
+    )
