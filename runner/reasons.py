@@ -15,6 +15,7 @@ Disposition = Literal[
     "opt_out_doubtful",
     "control_group",
     "no_consent",
+    "not_sampled",
     "awaiting",
     "not_qualified",
     "timezone_unknown",
@@ -23,6 +24,8 @@ Disposition = Literal[
     "deferred",
     "open_session",
     "capped",
+    "enough",
+    "later_step",
     "paused",
     "over_limit",
     "to_send",
@@ -64,6 +67,7 @@ REASONS: Mapping[str, Hold] = {
     ),
     "control_group": Hold("Control group"),
     "no_consent": Hold("No consent on record"),
+    "not_sampled": Hold("Not in the sample"),
     "awaiting": Hold(
         "Wait for an earlier message", "chained", "the wait of a follow-up, then `runner reconcile`"
     ),
@@ -87,6 +91,13 @@ REASONS: Mapping[str, Hold] = {
         f"the time of the cap: {_LATER}",
         "at the frequency cap",
         "at the frequency cap meanwhile",
+    ),
+    "enough": Hold("Enough people have answered", left="not needed: enough people have answered"),
+    "later_step": Hold(
+        "In a later step of the rollout",
+        "meanwhile",
+        "the open step ends, and `runner reconcile` reads what came",
+        "in a later step of the rollout",
     ),
     "paused": Hold("Campaign paused", "meanwhile", "`runner resume CAMPAIGN`", "paused"),
     "over_limit": Hold("Beyond the limit of the run", "meanwhile", _LATER, "over `--limit`"),

@@ -14,6 +14,7 @@ from runner.audience.files import check_file
 from runner.audience.phone import REGION_HINT, find_region_fault
 from runner.campaign.model import SCORED, AnswerCondition, FileRecipients, RecipientSource
 from runner.campaign.rollout import find_rollout_problems
+from runner.campaign.translations import find_translation_problems
 from runner.campaign.variants import find_problems
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.json_schema import schema_text
@@ -22,7 +23,7 @@ from runner.timing.schedule import Schedule, read_schedule
 from runner.timing.window import Calendar, LocalWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
     from fractions import Fraction
     from pathlib import Path
@@ -49,6 +50,7 @@ def check_campaign(
         words = f"the file's name gives no name for the campaign: {campaign.name!r}"
         hint = "write `name:` with letters, digits, `.`, `_` and `-`"
         yield Position(campaign.file, 1, 1).problem("campaign-name", words, hint)
+    yield from find_translation_problems(campaign, document)
     yield from _check_messages(campaign)
     for index, message in enumerate(campaign.messages):
         yield from _check_follow_up(campaign, index, message)
@@ -56,6 +58,7 @@ def check_campaign(
         yield from find_problems(campaign.variants, campaign.messages)
     if campaign.rollout is not None:
         yield from find_rollout_problems(campaign.rollout, campaign.renamed_from)
+    yield from _check_sample(campaign, document)
     yield from _check_score(campaign, document)
     yield from _check_schedule(campaign, document)
     yield from _check_policy(campaign, document)
@@ -88,10 +91,11 @@ def _check_messages(campaign: Campaign) -> Iterator[Diagnostic]:
             text = f"the message id `{message.id}` stands twice; first in line {seen[message.id]}"
             yield message.position.problem("message-id-repeated", text, "rename one of them")
         seen.setdefault(message.id, message.position.line)
-        yield from _check_questions(message)
+        languages = () if campaign.languages is None else campaign.languages.known
+        yield from _check_questions(message, languages)
         for varied in campaign.list_arms(message.id).values():
             if varied.questions is not message.questions:
-                yield from _check_questions(varied)
+                yield from _check_questions(varied, languages)
     yield from _check_message_renames(campaign)
 
 
@@ -114,7 +118,7 @@ def _check_message_renames(campaign: Campaign) -> Iterator[Diagnostic]:
             yield message.position.problem("message-id-in-use", text, hint)
 
 
-def _check_questions(message: Message) -> Iterator[Diagnostic]:
+def _check_questions(message: Message, languages: Sequence[str]) -> Iterator[Diagnostic]:
     seen: set[str] = set()
     for question in message.questions:
         if question.tag in seen:
@@ -122,8 +126,11 @@ def _check_questions(message: Message) -> Iterator[Diagnostic]:
             yield question.text.position.problem("question-tag-repeated", text, "rename one of them")
         seen.add(question.tag)
         yield from _check_scale(question)
-        yield from _check_conclusion(question)
-        for response in question.responses:
+        worded = [question.in_language(language) for language in languages] or [question]
+        is_translated = question.conclude_on is not None and bool(question.conclude_on.by_language)
+        for one in worded if is_translated else [question]:
+            yield from _check_conclusion(one)
+        for response in dict.fromkeys(response for one in worded for response in one.responses):
             if normalize_to_word(response.source) in COMMAND_WORDS:
                 words = (
                     f"carriers read {response.source.strip()!r} as a command: "
@@ -302,6 +309,22 @@ def _check_waits(campaign: Campaign, length: timedelta) -> Iterator[Diagnostic]:
             words = f"`{message.id}` is never sent: it comes due when the campaign has expired"
             hint = "shorten `wait`, or move `expires`"
             yield place.problem("after-expires", words, hint, "warning")
+
+
+def _check_sample(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
+    if campaign.sample is not None and campaign.renamed_from and "seed" not in document.data["sample"]:
+        former = campaign.renamed_from[-1]
+        yield campaign.sample.position.problem(
+            "sample-seed",
+            "the sample has no `seed`: with the campaign's new name for one, other people would be drawn",
+            f"write `seed: {former}` to go on with the people drawn so far, or a new one to draw anew",
+        )
+    if campaign.limits.completes is not None and not campaign.list_surveys():
+        yield document.position(["limits", "completes"]).problem(
+            "limits-completes",
+            "`completes` counts people who answer, and no message asks anything",
+            "take it out, or write `questions`",
+        )
 
 
 def _check_policy(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:

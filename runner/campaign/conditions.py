@@ -13,6 +13,7 @@ from runner.campaign.answers import build_value_reader
 from runner.campaign.model import SCORED, AnswerCondition
 from runner.campaign.scales import NO_POINT
 from runner.source.normalize import fold_answer, suggest
+from runner.source.quantity import write_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -155,11 +156,12 @@ def _find_question_problems(
         )
         yield place.problem("to-question-unknown", words, hint)
         return
-    after = message.after.message if message.after is not None else ""
-    if after in order and order.index(asking[0].id) > order.index(after):
+    after = "" if message.after is None else message.after.message
+    if message.after is not None and after in order and order.index(asking[0].id) > order.index(after):
         words = f"`{tag}` is asked by `{asking[0].id}`, and not by `{after}` or a message above that"
-        hint = f"write `after: {{message: {asking[0].id}, …}}`"
-        yield place.problem("to-question-late", words, hint)
+        wait = write_duration(message.after.wait) or "0s"
+        hint = f"write `after: {{message: {asking[0].id}, wait: {wait}}}`"
+        yield message.after.position.problem("to-question-late", words, hint)
     behind = {message.id}
     for one in campaign.messages[len(above) + 1 :]:
         if one.after is not None and one.after.message in behind:
@@ -191,7 +193,7 @@ def _find_scale_problems(condition: AnswerCondition, asking: _Asking) -> Iterato
         yield condition.position.problem("to-scales", words, "give each of its questions the same `scale`")
     elif not asking.is_scored and not any(labels for _, labels in asking.ways):
         words = f"`{tag}` has no `responses` and no `scale` with a score: its answers are words, not values"
-        hint = "give it `responses`, or `scale: number`; or write `to: answered`"
+        hint = "write `to: answered`; or give the question `responses`, or the scale `number`"
         yield condition.position.problem("to-open-question", words, hint)
 
 
@@ -205,7 +207,7 @@ def _find_value_problems(condition: AnswerCondition, asking: _Asking) -> Iterato
             if fold_answer(written) not in atoms:
                 labels = [label.strip('"') for label in atoms.values()]
                 words = f"{written!r} is none of the responses to `{tag}`{suggest(written, labels, '{!r}')}"
-                more = "; numbers go with `scale: number`" if found is not None else ""
+                more = "; numbers need the scale `number`" if found is not None else ""
                 yield place.problem("to-value", words, f"one of: {known}{more}")
         elif written == NO_POINT:
             if NO_POINT not in atoms:

@@ -9,7 +9,6 @@ from fractions import Fraction
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from runner.source.normalize import fold_answer
 from runner.timing.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -141,6 +140,7 @@ class Limits:
         recipients_per_send: phones in one launch.
         rate: sends a second.
         segments_per_message: SMS segments of a single text.
+        completes: people who have answered to the end, after whom nobody is texted any more.
         invalid_rows: unreadable rows to skip: a number, or a share of all.
         settle_margin: time between the last sends and the end of their hours; None to use the service's
             response times.
@@ -151,8 +151,22 @@ class Limits:
     recipients_per_send: int | None = None
     rate: float | None = None
     segments_per_message: int | None = None
+    completes: int | None = None
     invalid_rows: int | Fraction | None = None
     settle_margin: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A random part of the audience: a number of people (`size`), or a `share` of all, from 0 to 1.
+
+    The same seed draws the same people in any campaign.
+    """
+
+    seed: str
+    position: Position
+    size: int | None = None
+    share: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,15 +316,8 @@ class Question:
     values: tuple[ResponseValue | None, ...] = ()
 
     def in_language(self, language: str) -> Question:
-        """Return the question with the single texts of a language.
-
-        A `conclude_on` that is one text for all names a response in the default language.
-        """
+        """Return the question with the single texts of a language."""
         ending = self.conclude_on
-        if ending is not None and not ending.by_language:
-            wanted = fold_answer(ending.source)
-            named = (one for one in self.responses if one.by_language and fold_answer(one.source) == wanted)
-            ending = next(named, ending)
         return replace(
             self,
             text=self.text.in_language(language),
@@ -497,6 +504,7 @@ class Campaign:
         vars: template variables for every recipient.
         recipients: the audience's sources, in order: the first mention of a phone wins.
         exclude: phones that this campaign never texts.
+        sample: the part of the audience to text; None for all.
         messages: in the order of the file.
         renamed_from: its former names.
         is_new: whether it says that it has none (`renamed_from: none`).
@@ -530,6 +538,7 @@ class Campaign:
     is_new: bool = False
     is_named: bool = True
     variants: Variants | None = None
+    sample: Sample | None = None
     schedule: Schedule = field(default_factory=Schedule)
     policy: Policy = field(default_factory=Policy)
     lockfile: LockfileKind = "full"

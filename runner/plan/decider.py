@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.audience.renumbering import list_forms
-from runner.campaign.variants import Draw
+from runner.campaign.variants import Draw, draw_shares
 from runner.ledger.fingerprint import on_occasion
 from runner.plan.answer_rule import describe_unread, find_follows, find_rules
 from runner.plan.decisions import NEVER, Decision, Outlook, QueueRule, may_meet
@@ -14,7 +14,7 @@ from runner.text.template import MissingVariablesError, TemplateProblemError
 from runner.timing.decision import Defer, SendNow, Timekeeper
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime
 
     from runner.audience.audience import Recipient
@@ -60,7 +60,7 @@ class Decider:
         key: TargetKey | None,
         context: PlanContext | None,
         *,
-        ignore_time: bool,
+        ignore_time: bool = False,
     ) -> None:
         self._campaign = campaign
         self._occasion = campaign.wave
@@ -70,6 +70,9 @@ class Decider:
         self._key = key
         self._context = context
         self._draw = Draw(campaign.variants) if campaign.variants is not None else None
+        survey = None if context is None or ignore_time else context.survey
+        self._sampled_below = None if survey is None else survey.sampled_below
+        self._draw_sample = draw_shares(campaign.sample.seed, "sample") if campaign.sample else None
         self._must_consent = campaign.policy.consent == "required"
         self._is_timed = context is not None and not ignore_time
         self._timekeepers = self._make_timekeepers()
@@ -92,6 +95,7 @@ class Decider:
         context = self._context
         return (
             self._key is None
+            and self._sampled_below is None
             and not self._occasion
             and self._draw is None
             and self._cap is None
@@ -175,6 +179,8 @@ class Decider:
         found = self._find_record(index, compiled_message, known_as)
         if found is None and barred is not None:
             found = Decision(index, barred)
+        if found is None and self._is_left_out(compiled_message.message, recipient.phone):
+            found = Decision(index, "not_sampled")
         if found is None or found.disposition not in _UNDECIDED:
             return found
         arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
@@ -221,6 +227,27 @@ class Decider:
                 is_unexplained = fingerprint in known.unexplained.get(message, ())
                 found = Decision(index, "unresolved", reasons=(UNEXPLAINED,) if is_unexplained else ())
         return found
+
+    def _is_left_out(self, message: Message, phone: str) -> bool:
+        """Return whether a person is not in the sample; follow-ups go to whom the message before went to."""
+        bound, draw = self._sampled_below, self._draw_sample
+        return bound is not None and draw is not None and message.after is None and draw(phone) >= bound
+
+    def list_texted(self, messages: Collection[str]) -> set[str]:
+        """Return the deliveries of some messages that were made, or may have been, on this occasion."""
+        shelves = (self._known.sent, self._known.unresolved)
+        found = set[str]().union(*(shelf.get(one, set()) for shelf in shelves for one in messages))
+        return {one for one in found if one.endswith(f"@{self._occasion}")} if self._occasion else found
+
+    def may_draw(self, recipient: Recipient, messages: Collection[str]) -> bool:
+        """Return whether somebody may be texted, and has none of some messages: the sample is of these."""
+        if recipient.phone in self._excluded or self._find_bar(recipient) is not None:
+            return False
+        known_as = self._list_fingerprints(recipient)
+        shelves = (self._known.sent, self._known.unresolved)
+        return not any(
+            one in shelf.get(message, ()) for shelf in shelves for message in messages for one in known_as
+        )
 
     def _find_bar(self, recipient: Recipient) -> Disposition | None:
         """Return the bar to all messages for a recipient, if any."""

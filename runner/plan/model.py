@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign, Message
     from runner.ledger.people.replies import UnreadReplies
     from runner.ledger.people.suppressions import Pause
+    from runner.plan.rollout import OpenStep
     from runner.text.payload import Payload
 
 Cause = tuple[str, tuple[str, ...]]
@@ -143,6 +144,7 @@ class MessageCounts(Part, frozen=True):
         opt_out_doubtful: may have asked not to be texted: a person must decide.
         control_group: the experiment's holdout.
         no_consent: without the consent on record that the policy requires.
+        not_sampled: not drawn for the campaign's sample.
         awaiting: of a follow-up: the message before it is not sent to them, or its answers were not read
             since the wait was over.
         not_qualified: of a follow-up: not among those whom `to` means.
@@ -153,6 +155,8 @@ class MessageCounts(Part, frozen=True):
         open_session: behind an open survey of theirs this would queue at the service: it waits until that has
             ended, as last read; `reasons` says whose it is.
         capped: texted as often as the frequency cap allows.
+        enough: not needed: as many people as `limits.completes` says have answered to the end.
+        later_step: to be sent now, were their step of the rollout open.
         paused: to be sent now, were the campaign not paused.
         over_limit: beyond --limit: left for a later run.
         to_send: to be sent now.
@@ -184,6 +188,7 @@ class MessageCounts(Part, frozen=True):
     already_sent: Count = 0
     unresolved: Count = 0
     no_consent: Count = 0
+    not_sampled: Count = 0
     awaiting: Count = 0
     not_qualified: Count = 0
     timezone_unknown: Count = 0
@@ -191,6 +196,8 @@ class MessageCounts(Part, frozen=True):
     expired: Count = 0
     open_session: Count = 0
     capped: Count = 0
+    enough: Count = 0
+    later_step: Count = 0
     deferred: Count = 0
     paused: Count = 0
     over_limit: Count = 0
@@ -323,7 +330,9 @@ class CampaignPlan:
         refusals: broken safety limits, in words.
         pause: a person's request to pause the campaign; None if there is none.
         unread: overdue unread replies that texts wait for; None if there are none.
+        completed: people who have answered to the end, as last reconciled; None without `limits.completes`.
         wave: its wave; None if it has none, and never had.
+        rollout: the open step; None if it has no steps, or nothing is known of them.
         parts: the files of its launches by partition; empty if none were written.
     """
 
@@ -337,6 +346,8 @@ class CampaignPlan:
     recipients_later: Span = NOBODY
     unread: UnreadReplies | None = None
     wave: PlannedWave | None = None
+    rollout: OpenStep | None = None
+    completed: int | None = None
     parts: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     @property

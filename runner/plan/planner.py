@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.audience.audience import AudienceTally, find_consent_changes, iterate_audience, read_excluded
 from runner.campaign.model import DEFAULT_RECIPIENTS_PER_SEND, FileRecipients
+from runner.campaign.variants import draw_shares
 from runner.errors import PlanChangedError
 from runner.execution import LocalExecutor
 from runner.plan.decider import Decider
@@ -61,6 +62,8 @@ class AudiencePass:
         pause: a person's request to pause the campaign; None if there is none.
         unread: unread replies that all texts wait for; None if there are none.
         last_day: the latest valid day of consent; None if consent is not required.
+        completed: people who have answered to the end; None without `limits.completes`.
+        step: the open step of the rollout; None to text all steps.
         wave: the campaign's wave beside those on record; None without waves.
         names: the variables that the texts refer to.
         included: the included texts, by name.
@@ -83,6 +86,9 @@ class AudiencePass:
             None if context is None else find_overdue(campaign, context.unread, context.now, options)
         )
         self.last_day = find_last_day(campaign, context)
+        self.completed = None if context is None else context.completed
+        survey = None if context is None or options.ignore_time else context.survey
+        self.step = None if survey is None else survey.step
         self.wave = PlannedWave.of(campaign.wave, {} if context is None else context.waves)
         self.names = frozenset[str]().union(*(compiled_message.names for compiled_message in compiled))
         self.included = included
@@ -118,6 +124,10 @@ class AudiencePass:
     ) -> Iterator[Assigned]:
         """Yield `people` with the decisions on them; at most `limit` get something now (None: all)."""
         served, last_day, unread, is_paused = 0, self.last_day, self.unread, self.pause is not None
+        most, completed = self.campaign.limits.completes, self.completed
+        is_enough = most is not None and completed is not None and completed >= most
+        rollout, step = self.campaign.rollout, self.step
+        find_draw = None if rollout is None or step is None else draw_shares(rollout.seed, "rollout")
         follows, outlook = decider.follows, None if is_paused else decider.outlook
         for recipient in people:
             if last_day is None or recipient.consent_day is None or recipient.consent_day <= last_day:
@@ -125,6 +135,10 @@ class AudiencePass:
             else:
                 found = decider.assign(recipient._replace(has_consent=False), reporter)
                 assignments = [_say_why(assignment, last_day) for assignment in found]
+            if is_enough:
+                assignments = [assignment.give_up("enough") for assignment in assignments]
+            if find_draw is not None and step is not None and not step.admits(find_draw(recipient.phone)):
+                assignments = [assignment.hold("later_step") for assignment in assignments]
             if is_paused:
                 assignments = [assignment.hold("paused") for assignment in assignments]
             elif unread is not None:
@@ -255,6 +269,8 @@ def _add_up(
         pause=going.pause,
         unread=going.unread,
         wave=going.wave,
+        rollout=going.step,
+        completed=going.completed,
         recipients_later=Span(counts.sure, counts.later),
     )
 

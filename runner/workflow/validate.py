@@ -168,7 +168,12 @@ def _find_shared_phones(campaign: Campaign) -> Iterator[Diagnostic]:
     The first pass finds the phones that repeat, so that few names are kept.
     """
     compiler = TextCompiler(include_folder(campaign))
-    texts = (text for message in campaign.messages for text in message.iterate_texts())
+    texts = (
+        text
+        for message in campaign.messages
+        for sent in campaign.iterate_sent(message)
+        for text in sent.iterate_texts()
+    )
     used = (compiler.find_references(text).names for text in texts)
     names = frozenset(name for one in used for name in one if normalize_name(name) in _NAMES_OF_PEOPLE)
     if not names:

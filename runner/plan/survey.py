@@ -1,0 +1,124 @@
+"""A pass over the audience before the plan: what the whole audience decides for each person.
+
+A simple random sample without replacement of a fixed size is the people with the smallest draws, as every
+order of independent draws is equally likely (W. G. Cochran, "Sampling Techniques", 3rd edition 1977, 2.1;
+E. Cohen, H. Kaplan, "Summarizing Data Using Bottom-k Sketches", PODC 2007). So a larger sample holds the
+smaller one, and a person's draw does not depend on the others.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from runner.audience.audience import AudienceTally, find_consent_changes, iterate_audience, read_excluded
+from runner.campaign.variants import SHARES, draw_shares
+from runner.plan.decider import Decider
+from runner.ledger.model import format_moment
+from runner.ledger.people.suppressions import Pause
+from runner.plan.model import PlanOptions
+from runner.plan.planner import AudiencePass, find_last_day
+from runner.plan.rollout import StepSurvey
+from runner.source.diagnostic import Problems
+from runner.text.payload import RowReporter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.campaign.model import Campaign, Sample
+    from runner.ledger.fingerprint import TargetKey
+    from runner.ledger.model import RecordedDeliveries
+    from runner.plan.plan_context import PlanContext
+    from runner.plan.rollout import OpenStep
+
+
+@dataclass(frozen=True, slots=True)
+class AudienceSurvey:
+    """The findings of a pass over the audience; None for what no rule of the campaign needs.
+
+    Attributes:
+        sampled_below: the bound for draws of people in the sample who were not texted yet.
+        step: the open step of the rollout.
+    """
+
+    sampled_below: int | None = None
+    step: OpenStep | None = None
+
+
+def survey_audience(
+    campaign: Campaign, known: RecordedDeliveries, key: TargetKey, context: PlanContext
+) -> PlanContext:
+    """Return a plan's context with what the audience decides; nothing is read unless a rule needs it."""
+    sample, bound = campaign.sample, None
+    if sample is not None and sample.share is not None:
+        bound = int(sample.share * SHARES)
+    elif sample is not None:
+        bound = _find_bound(campaign, sample, known, key, context)
+    if bound is not None:
+        context = replace(context, survey=AudienceSurvey(sampled_below=bound))
+    record = context.rollout
+    if campaign.rollout is None or record is None:
+        return context
+    survey = StepSurvey(campaign, campaign.rollout, record, key)
+    return _open_step(campaign, survey, known, key, context)
+
+
+def _open_step(
+    campaign: Campaign,
+    survey: StepSurvey,
+    known: RecordedDeliveries,
+    key: TargetKey,
+    context: PlanContext,
+) -> PlanContext:
+    """Return the context with the open step of the rollout, and paused if a guard of it is broken."""
+    going = AudiencePass.compile(campaign, PlanOptions(), replace(context, pause=None), Problems())
+    decider = going.make_assigner(read_excluded(campaign, Problems()), known, key)
+    changes = find_consent_changes(campaign, going.last_day)
+    people = iterate_audience(campaign, going.names, Problems(), AudienceTally(), changes)
+    early = (recipient for recipient in people if not survey.is_of_last(recipient))
+    for recipient, decisions in going.iterate(early, decider, RowReporter(campaign, Problems()), None):
+        survey.add(recipient, decisions)
+    now, pause = context.planned_at or context.now, context.pause
+    step = survey.find_step(now, "" if pause is None else pause.reason)
+    if step.state == "broken" and pause is None:
+        pause = Pause(format_moment(now), step.reason)
+    found = replace(context.survey or AudienceSurvey(), step=step)
+    return replace(context, survey=found, pause=pause)
+
+
+def _find_bound(
+    campaign: Campaign, sample: Sample, known: RecordedDeliveries, key: TargetKey, context: PlanContext
+) -> int:
+    """Return the bound that lets so many people in as the sample lacks.
+
+    People who were texted, or may have been, are in it, whether the audience still has them or not.
+    """
+    decider = Decider(campaign, [], read_excluded(campaign, Problems()), known, key, context)
+    firsts = [one.id for one in campaign.messages if one.after is None]
+    lacking = (sample.size or 0) - len(decider.list_texted(firsts))
+    draw = draw_shares(sample.seed, "sample")
+    draws = (draw(phone) for phone in _iterate_new(campaign, decider, firsts, context))
+    lowest = heapq.nsmallest(lacking, draws) if lacking > 0 else []
+    return lowest[-1] + 1 if lowest else 0
+
+
+def _iterate_new(
+    campaign: Campaign, decider: Decider, firsts: list[str], context: PlanContext
+) -> Iterator[str]:
+    """Yield the phones of people who may be texted, and were not."""
+    last_day = find_last_day(campaign, context)
+    changes = find_consent_changes(campaign, last_day)
+    for recipient in iterate_audience(campaign, frozenset(), Problems(), AudienceTally(), changes):
+        day = recipient.consent_day
+        is_early = last_day is not None and day is not None and day > last_day
+        if decider.may_draw(recipient._replace(has_consent=False) if is_early else recipient, firsts):
+            yield recipient.phone
+
+
+def find_probability(sample: Sample | None, eligible: int | None, drawn: int | None) -> Fraction | None:
+    """Return the probability with which each of the eligible people was drawn; None if it is not known."""
+    if sample is None or sample.share is not None:
+        return None if sample is None else sample.share
+    return None if not eligible or drawn is None else Fraction(drawn, eligible)
