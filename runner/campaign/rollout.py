@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from runner.source.diagnostic import Diagnostic, Position
 
+
 def read_rollout(
     data: Mapping[str, Any], name: str, find_position: Callable[[dict[str, Any], str], Position]
 ) -> Rollout | None:
@@ -71,7 +72,7 @@ def _find_step_problems(steps: Sequence[RolloutStep]) -> Iterator[Diagnostic]:
                 "add the time in which people opt out, as in `hold: 2h`",
             )
     last = steps[-1]
-    if not 0 < steps[0].share or last.share > 1:
+    if not steps[0].share > 0 or last.share > 1:
         step = last if last.share > 1 else steps[0]
         words = f"{write_share(step.share)} is no share of the audience"
         yield step.position.problem("rollout-shares", words, "write shares above 0% and up to 100%")

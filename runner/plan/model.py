@@ -364,6 +364,11 @@ class CampaignPlan:
         return sum(message.reasons[self.unread.reason] + message.to_send for message in self.messages)
 
     @property
+    def is_stopped(self) -> bool:
+        """True if a guard of its rollout is broken, and no person has accepted that."""
+        return self.rollout is not None and self.rollout.state in ("broken", "paused")
+
+    @property
     def paused(self) -> int:
         """The number of deliveries that wait because the campaign is paused."""
         return sum(message.paused for message in self.messages)

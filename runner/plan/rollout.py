@@ -109,7 +109,7 @@ class OpenStep(Part, frozen=True, kw_only=True):
 
     def admits(self, draw: int) -> bool:
         """Return whether somebody, by their draw, is in it."""
-        return draw < self.share * SHARES
+        return draw < int(self.share * SHARES)
 
     def describe(self, name: str) -> str:
         """Return the step and what the next one waits for, in words; `name` is the campaign's."""
@@ -119,8 +119,9 @@ class OpenStep(Part, frozen=True, kw_only=True):
             return f"{step}: the last one"
         opens, then = f"{step}: opens {write_share(self.next_share)}", "after `runner reconcile`"
         if self.state in ("broken", "paused"):
-            figures = "; ".join(one.describe() for one in self.guards if one.is_broken)
-            return f"{step}: stopped, {figures}; `runner resume {name}` accepts these figures and goes on"
+            figures = [one.describe() for one in self.guards if one.is_broken]
+            accepts = f"`runner resume {name}` accepts the figures, and goes on"
+            return f"{step}: stopped, {'; '.join([*figures, accepts])}"
         if self.state == "unresolved":
             return f"{opens} once it is known who was texted: `runner resolve`"
         if self.state == "sending" or self.opens_at is None:
@@ -255,9 +256,7 @@ class StepSurvey:
             is_passed = found.state == "last" or (found.state == "broken" and is_accepted)
             if is_kept or is_passed:
                 continue
-            if found.state == "broken" and paused_for.startswith(found.title):
-                return found.replace(state="paused")
-            return found
+            return found.replace(state="paused") if paused_for.startswith(found.title) else found
         return self._describe(len(steps) - 1, sums[-1], now, None, timedelta())
 
     def _describe(

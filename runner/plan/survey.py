@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from runner.audience.audience import AudienceTally, find_consent_changes, iterate_audience, read_excluded
 from runner.campaign.variants import SHARES, draw_shares
-from runner.plan.decider import Decider
 from runner.ledger.model import format_moment
 from runner.ledger.people.suppressions import Pause
+from runner.plan.decider import Decider
 from runner.plan.model import PlanOptions
 from runner.plan.planner import AudiencePass, find_last_day
 from runner.plan.rollout import StepSurvey

@@ -9,7 +9,8 @@ from sqlalchemy import Connection, func, select
 
 from runner.ledger.fingerprint import on_occasion
 from runner.ledger.people.suppressions import read_accepted
-from runner.ledger.record.campaign_record import find_record, read_earlier_messages
+from runner.ledger.record.campaign_record import read_earlier_messages
+from runner.ledger.record.deliveries import find_record
 from runner.ledger.tables import deliveries, launches, opt_outs
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def read_rollout_record(
         # Who was forgotten has asked for more than no texts, and may have been texted by others.
         opt_outs.c.source != "forgotten",
     )
-    opted_out = {person: at for person, at in connection.execute(query.group_by(person))}
+    opted_out: dict[str, str] = dict(map(tuple, connection.execute(query.group_by(person))))
     return RolloutRecord(
         read_earlier_messages(connection, identity, messages),
         opted_out,

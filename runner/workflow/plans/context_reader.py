@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from runner.ledger.fingerprint import KnownPeople, OpenSession
     from runner.ledger.people.history import EarlierMessage
     from runner.ledger.people.opt_outs import Barred
-    from runner.ledger.people.rollout import RolloutRecord
     from runner.ledger.people.replies import UnreadReplies
+    from runner.ledger.people.rollout import RolloutRecord
     from runner.ledger.record.campaign_record import Identity
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.plan_context import TextedPeople
