@@ -19,8 +19,10 @@ from runner.campaign.variants import find_problems
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.json_schema import schema_text
 from runner.source.normalize import fold_answer, normalize_to_word, suggest
+from runner.timing.dates import read_time
 from runner.timing.schedule import Schedule, read_schedule
 from runner.timing.window import Calendar, LocalWindow
+from runner.timing.zone import NameProblem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -54,11 +56,13 @@ def check_campaign(
     yield from _check_messages(campaign)
     for index, message in enumerate(campaign.messages):
         yield from _check_follow_up(campaign, index, message)
+        yield from _check_when(campaign, document, message)
     if campaign.variants is not None:
         yield from find_problems(campaign.variants, campaign.messages)
     if campaign.rollout is not None:
         yield from find_rollout_problems(campaign.rollout, campaign.renamed_from)
     yield from _check_sample(campaign, document)
+    yield from _check_occasions(campaign)
     yield from _check_score(campaign, document)
     yield from _check_schedule(campaign, document)
     yield from _check_policy(campaign, document)
@@ -208,6 +212,24 @@ def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterat
         yield place.problem("after-ends-survey", words, hint, "warning")
 
 
+def _check_when(campaign: Campaign, document: YamlDocument, message: Message) -> Iterator[Diagnostic]:
+    when = message.when
+    if when is None:
+        return
+    if message.after is not None:
+        words = f"`{message.id}` would come after `{message.after.message}`, and go by a date: one of the two"
+        hint = "take `when` or `after` out; a follow-up of a message with `when` goes by its date as well"
+        yield when.position.problem("when-after", words, hint)
+    if campaign.wave:
+        words = f"`{message.id}` goes by dates, each once, and with `wave` everybody would get it once a wave"
+        yield when.position.problem("when-wave", words, "take `wave` out, or make two campaigns of it")
+    written = campaign.vars.get(when.column)
+    problem = None if written is None else read_time(str(written))
+    if isinstance(problem, NameProblem):
+        place = document.position(["vars", when.column])
+        yield place.problem("when-date", f"the date {written!r} is refused: {problem.reason}", problem.hint)
+
+
 def _check_score(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
     asked = [
         question
@@ -309,6 +331,17 @@ def _check_waits(campaign: Campaign, length: timedelta) -> Iterator[Diagnostic]:
             words = f"`{message.id}` is never sent: it comes due when the campaign has expired"
             hint = "shorten `wait`, or move `expires`"
             yield place.problem("after-expires", words, hint, "warning")
+
+
+def _check_occasions(campaign: Campaign) -> Iterator[Diagnostic]:
+    for message in campaign.messages if campaign.wave else ():
+        if message.when is not None:
+            yield message.when.position.problem(
+                "when-wave",
+                f"`{message.id}` goes by dates, and the campaign has a `wave`: each is an occasion to text "
+                "people again, and which of them counts is not clear",
+                "move the message to a campaign of its own, without `wave`",
+            )
 
 
 def _check_sample(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:

@@ -9,7 +9,7 @@ import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.campaign.answers import build_value_reader
+from runner.campaign.answers import build_value_reader, outline_responses
 from runner.campaign.model import SCORED, AnswerCondition
 from runner.campaign.scales import NO_POINT
 from runner.source.normalize import fold_answer, suggest
@@ -52,9 +52,9 @@ class AnswerTest(NamedTuple):
 
 
 class _Asking(NamedTuple):
-    """The ways in which earlier messages ask a question: with the texts of the responses."""
+    """The ways in which earlier messages ask a question: with the responses, each in all languages."""
 
-    ways: tuple[tuple[Question, tuple[str, ...]], ...]
+    ways: tuple[tuple[Question, tuple[tuple[str, ...], ...]], ...]
 
     @property
     def is_scored(self) -> bool:
@@ -63,9 +63,9 @@ class _Asking(NamedTuple):
     def list_atoms(self) -> dict[Atom, str]:
         """Return the values that its responses have, each as it is written; empty if any answer is valid."""
         found: dict[Atom, str] = {}
-        for question, labels in self.ways:
-            read = build_value_reader(question.scale, labels, question.values)
-            for label in labels:
+        for question, responses in self.ways:
+            read = build_value_reader(question.scale, responses, question.values)
+            for label, *_ in responses:
                 value = read(label).value
                 if not self.is_scored:
                     found.setdefault(fold_answer(label), f'"{label}"')
@@ -96,7 +96,7 @@ def build_answer_reader(campaign: Campaign, compiler: TextCompiler) -> AnswerRea
     """
     readers = {
         (question.tag, message.id, arm or ""): build_value_reader(
-            question.scale, _outline(campaign, compiler, question), question.values
+            question.scale, outline_responses(campaign, compiler, question), question.values
         )
         for message in campaign.messages
         for arm, question in campaign.list_ways(message)
@@ -174,15 +174,11 @@ def _find_question_problems(
 
 def _iterate_ways(
     campaign: Campaign, compiler: TextCompiler, message: Message, tag: str
-) -> Iterator[tuple[Question, tuple[str, ...]]]:
+) -> Iterator[tuple[Question, tuple[tuple[str, ...], ...]]]:
     for one in campaign.list_asking(message):
         for _, question in campaign.list_ways(one):
             if question.tag == tag:
-                yield question, _outline(campaign, compiler, question)
-
-
-def _outline(campaign: Campaign, compiler: TextCompiler, question: Question) -> tuple[str, ...]:
-    return tuple(compiler.outline(text, campaign.vars) for text in question.responses)
+                yield question, outline_responses(campaign, compiler, question)
 
 
 def _find_scale_problems(condition: AnswerCondition, asking: _Asking) -> Iterator[Diagnostic]:

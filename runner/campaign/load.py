@@ -39,6 +39,7 @@ from runner.campaign.model import (
     Sample,
     TemplateText,
     Variants,
+    When,
     ask_openly,
     name_wave,
 )
@@ -59,6 +60,7 @@ from runner.source.storage import (
     stamp_file,
 )
 from runner.source.yaml import Key, YamlDocument, YamlProblemError, pause_collector, read_yaml
+from runner.timing.dates import DateRule
 from runner.timing.schedule import Schedule, read_schedule
 
 if TYPE_CHECKING:
@@ -432,7 +434,7 @@ class _Reader:
 
     def _message(self, item: dict[str, Any], tag: str) -> Message:
         read = {"tag": tag, "complete_existing_sessions": self._completes}
-        read |= self._read_keys(item, "renamed_from", "after", "to")
+        read |= self._read_keys(item, "renamed_from", "after", "to", "when")
         read["tag"] = name_wave(read["tag"], self._wave)
         if read.get("replies") == "recorded" and "text" in read:
             read["questions"] = ask_openly(cast("TemplateText", read.pop("text")))
@@ -442,6 +444,10 @@ class _Reader:
         if "to" in item:
             to = item["to"]
             read["to"] = self._answer_condition(to) if isinstance(to, dict) else to
+        if "when" in item:
+            when = item["when"]
+            rule = DateRule(**self._read_keys(when, "column"))
+            read["when"] = When(when["column"], rule, self._position(when, "column"))
         return Message(**read, **_read_renaming(item), position=self._position(item, "id"))
 
     def _answer_condition(self, item: dict[str, Any]) -> AnswerCondition:
@@ -535,7 +541,9 @@ def _read_share(written: str | int) -> Fraction | int:
 
 _TEXTS = frozenset(("text", "introduction", "conclusion", "conclude_on"))
 _READERS: dict[str, Callable[[Any], object]] = {
-    **dict.fromkeys(("wait", "within", "settle_margin", "read_replies_within"), parse_duration),
+    **dict.fromkeys(
+        ("wait", "before", "after", "within", "settle_margin", "read_replies_within"), parse_duration
+    ),
     **dict.fromkeys(("invalid_rows", "review_margin", "share"), _read_share),
     **dict.fromkeys(("weight", "holdout"), float),
     "rate": parse_rate,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.source.diagnostic import Position
+    from runner.timing.dates import DateRule
     from runner.timing.schedule import NoRule, Purpose, TimezoneUnknown
 
 
@@ -349,12 +350,21 @@ _TEXT_FIELDS = ("text", "introduction", "conclusion")
 
 
 @dataclass(frozen=True, slots=True)
+class When:
+    """The column with the dates that a message goes by, and the time before or after them."""
+
+    column: str
+    rule: DateRule
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message of a campaign: a plain `text`, or a survey of `questions`.
 
-    It goes to a part `to` of the recipients of `after`, if given; the `wait` then counts from that message,
-    or from the answer that is its condition. With `replies`, its text is one open
-    question (`ask_openly`). It `is_new` if it says that it has no former id (`renamed_from: none`).
+    It goes to a part `to` of the recipients of `after`, or by a date of each (`when`), if given; the `wait`
+    then counts from that message, or from the answer that is its condition. With `replies`, its text is one
+    open question (`ask_openly`). It `is_new` if it says that it has no former id (`renamed_from: none`).
     """
 
     id: str
@@ -371,6 +381,7 @@ class Message:
     after: After | None = None
     to: Addressees | AnswerCondition = "everyone"
     replies: Replies = "ignored"
+    when: When | None = None
 
     def in_language(self, language: str) -> Message:
         """Return the message with the single texts of a language."""
@@ -566,7 +577,20 @@ class Campaign:
         """True if hours or dates decide who gets its texts, and when."""
         policy = self.policy
         has_rule = policy.quiet_hours != "none" or policy.consent == "required" or policy.frequency_cap
-        return bool(has_rule or self.list_earlier() or not self.schedule.is_always_open())
+        is_timed = bool(self.list_earlier() or self.date_columns) or not self.schedule.is_always_open()
+        return bool(has_rule or is_timed)
+
+    @property
+    def date_columns(self) -> frozenset[str]:
+        """The columns with dates that messages go by."""
+        return frozenset(message.when.column for message in self.messages if message.when is not None)
+
+    def find_date_column(self, message: Message) -> str | None:
+        """Return the column with the dates that a message, or the message that it comes after, goes by."""
+        by_id = {one.id: one for one in self.messages}
+        while message.when is None and message.after is not None and message.after.message in by_id:
+            message = by_id[message.after.message]
+        return None if message.when is None else message.when.column
 
     def list_earlier(self) -> set[str]:
         """Return the ids of the messages whose recipients or answers others go by."""

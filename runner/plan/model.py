@@ -145,9 +145,11 @@ class MessageCounts(Part, frozen=True):
         control_group: the experiment's holdout.
         no_consent: without the consent on record that the policy requires.
         not_sampled: not drawn for the campaign's sample.
+        no_date: of a message with `when`, or a follow-up of one: the cell that it goes by is blank.
         awaiting: of a follow-up: the message before it is not sent to them, or its answers were not read
             since the wait was over.
         not_qualified: of a follow-up: not among those whom `to` means.
+        missed: of a message with `when`: its time is over, or outside the hours (`outside_hours: skip`).
         timezone_unknown: when they may be texted cannot be told; `reasons` says why.
         no_rule: with legal hours: those of their place are not known; `reasons` names it.
         expired: the campaign's `expires` comes before their next hour.
@@ -189,8 +191,10 @@ class MessageCounts(Part, frozen=True):
     unresolved: Count = 0
     no_consent: Count = 0
     not_sampled: Count = 0
+    no_date: Count = 0
     awaiting: Count = 0
     not_qualified: Count = 0
+    missed: Count = 0
     timezone_unknown: Count = 0
     no_rule: Count = 0
     expired: Count = 0
@@ -285,12 +289,13 @@ class PlannedLaunch:
 
 
 class Offer(NamedTuple):
-    """A message that a recipient would get."""
+    """A message that a recipient would get, not before its `earliest` moment, if it goes by a date."""
 
     message: Message
     payload: Payload
     arm: str | None
     occasion: str = ""
+    earliest: datetime | None = None
 
 
 class PlannedWave(Part, frozen=True):

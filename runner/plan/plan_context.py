@@ -21,9 +21,22 @@ if TYPE_CHECKING:
     from runner.ledger.people.rollout import RolloutRecord
     from runner.ledger.people.suppressions import Pause
     from runner.plan.decisions import Assigned
-    from runner.plan.survey import AudienceSurvey
+    from runner.plan.rollout import OpenStep
     from runner.text.payload import CompiledMessage
     from runner.timing.legal_hours import LawBook
+
+
+@dataclass(frozen=True, slots=True)
+class AudienceSurvey:
+    """The findings of a pass over the audience; None for what no rule of the campaign needs.
+
+    Attributes:
+        sampled_below: the bound for draws of people in the sample who were not texted yet.
+        step: the open step of the rollout.
+    """
+
+    sampled_below: int | None = None
+    step: OpenStep | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ smaller one, and a person's draw does not depend on the others.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from runner.ledger.model import format_moment
 from runner.ledger.people.suppressions import Pause
 from runner.plan.decider import Decider
 from runner.plan.model import PlanOptions
+from runner.plan.plan_context import AudienceSurvey
 from runner.plan.planner import AudiencePass, find_last_day
 from runner.plan.rollout import StepSurvey
 from runner.source.diagnostic import Problems
@@ -31,20 +32,6 @@ if TYPE_CHECKING:
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import RecordedDeliveries
     from runner.plan.plan_context import PlanContext
-    from runner.plan.rollout import OpenStep
-
-
-@dataclass(frozen=True, slots=True)
-class AudienceSurvey:
-    """The findings of a pass over the audience; None for what no rule of the campaign needs.
-
-    Attributes:
-        sampled_below: the bound for draws of people in the sample who were not texted yet.
-        step: the open step of the rollout.
-    """
-
-    sampled_below: int | None = None
-    step: OpenStep | None = None
 
 
 def survey_audience(
@@ -97,15 +84,16 @@ def _find_bound(
     """
     decider = Decider(campaign, [], read_excluded(campaign, Problems()), known, key, context)
     firsts = [one.id for one in campaign.messages if one.after is None]
-    lacking = (sample.size or 0) - len(decider.list_texted(firsts))
+    texted = decider.list_texted(firsts)
+    lacking = (sample.size or 0) - len(texted)
     draw = draw_shares(sample.seed, "sample")
-    draws = (draw(phone) for phone in _iterate_new(campaign, decider, firsts, context))
+    draws = (draw(phone) for phone in _iterate_new(campaign, decider, texted, context))
     lowest = heapq.nsmallest(lacking, draws) if lacking > 0 else []
     return lowest[-1] + 1 if lowest else 0
 
 
 def _iterate_new(
-    campaign: Campaign, decider: Decider, firsts: list[str], context: PlanContext
+    campaign: Campaign, decider: Decider, texted: set[str], context: PlanContext
 ) -> Iterator[str]:
     """Yield the phones of people who may be texted, and were not."""
     last_day = find_last_day(campaign, context)
@@ -113,7 +101,7 @@ def _iterate_new(
     for recipient in iterate_audience(campaign, frozenset(), Problems(), AudienceTally(), changes):
         day = recipient.consent_day
         is_early = last_day is not None and day is not None and day > last_day
-        if decider.may_draw(recipient._replace(has_consent=False) if is_early else recipient, firsts):
+        if decider.may_draw(recipient._replace(has_consent=False) if is_early else recipient, texted):
             yield recipient.phone
 
 
