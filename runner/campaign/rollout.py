@@ -9,13 +9,13 @@ from runner.campaign.model import Guard, Rollout, RolloutStep
 from runner.source.quantity import parse_duration, parse_share, write_share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from runner.source.diagnostic import Diagnostic, Position
 
 
 def read_rollout(
-    data: Mapping[str, Any], name: str, find_position: Callable[[dict[str, Any], str], Position]
+    data: dict[str, Any], name: str, find_position: Callable[[dict[str, Any], str], Position]
 ) -> Rollout | None:
     """Return the rollout of a campaign's document that fits the schema; None if it has none."""
     item = data.get("rollout")
@@ -33,7 +33,7 @@ def read_rollout(
     guards = tuple(
         Guard(guard, parse_share(limit), find_position(written, guard)) for guard, limit in written.items()
     )
-    place = find_position(item, "steps")
+    place = find_position(data, "rollout")
     return Rollout(item.get("seed", name), place, steps, guards, is_seeded="seed" in item)
 
 
@@ -43,7 +43,7 @@ def find_rollout_problems(rollout: Rollout, former: Sequence[str]) -> Iterator[D
         yield rollout.position.problem(
             "rollout-seed",
             "the steps are drawn from the campaign's name, which has changed: others would be in each step",
-            f"write `seed: {former[0]}` to keep everybody in their step, or another seed to draw anew",
+            f"write `seed: {former[-1]}` to keep everybody in their step, or another seed to draw anew",
         )
     yield from _find_step_problems(rollout.steps)
     for guard in rollout.guards:
@@ -69,7 +69,7 @@ def _find_step_problems(steps: Sequence[RolloutStep]) -> Iterator[Diagnostic]:
             yield before.position.problem(
                 "rollout-hold-missing",
                 f"the step of {write_share(before.share)} does not say how long it is watched",
-                "add the time in which people opt out, as in `hold: 2h`",
+                "add the time in which people may opt out, as in {share: 1%, hold: 2h}",
             )
     last = steps[-1]
     if not steps[0].share > 0 or last.share > 1:

@@ -9,14 +9,20 @@ binomial", Biometrika 26 (1934), 404-413.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cache
 from itertools import count
 from math import exp, fsum, lgamma, log, log1p
 from typing import TYPE_CHECKING
 
+from runner.source.quantity import write_share
+from runner.wording import count_words
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from fractions import Fraction
+
+    from runner.plan.model import CampaignPlan
+    from runner.source.diagnostic import Diagnostic
 
 ERROR = 0.05
 """The chance to break a guard at whose limit the true share is."""
@@ -86,3 +92,32 @@ def _find_most(events: int, limit: Fraction) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if is_above(events, middle, limit) else (low, middle)
     return low
+
+
+def find_weak_guards(plan: CampaignPlan) -> Iterator[Diagnostic]:
+    """Warn of guards that will often miss twice their limit, since the last step that they watch is small.
+
+    The plan is made as if nobody had been texted yet.
+    """
+    rollout = plan.campaign.rollout
+    everybody = max((message.recipients - message.excluded for message in plan.messages), default=0)
+    if rollout is None or len(rollout.steps) == 1 or not everybody:
+        return
+    share = rollout.steps[-2].share
+    people = round(share * everybody)
+    for guard in rollout.guards:
+        enough, least = max(find_enough(guard.limit), find_least(guard.limit)), find_least(guard.limit)
+        if people >= enough:
+            continue
+        twice = min(2 * guard.limit, Fraction(1))
+        step = f"the step of {write_share(share)} has {count_words(people, 'person', 'people')} or so"
+        words = f"`{guard.name}` will often miss {write_share(twice)}, twice its limit: {step}"
+        if people < least:
+            words = f"`{guard.name}` can never break: {step}"
+        yield guard.position.problem(
+            "rollout-guard-weak",
+            words,
+            f"to notice twice the limit in 95 of 100 rollouts takes {enough:,} people, to break at all "
+            f"{least:,}: make the step larger, or read what people write before you go on",
+            "warning",
+        )
