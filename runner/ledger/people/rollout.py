@@ -8,16 +8,38 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, func, select
 
 from runner.ledger.fingerprint import on_occasion
-from runner.ledger.people.suppressions import read_accepted
+from runner.ledger.people.suppressions import ROLLOUT, read_accepted, read_pauses
 from runner.ledger.record.campaign_record import read_earlier_messages
 from runner.ledger.record.deliveries import find_record
-from runner.ledger.tables import deliveries, launches, opt_outs
+from runner.ledger.tables import campaigns, deliveries, launches, of_target, opt_outs, results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from runner.ledger.people.history import EarlierMessage
     from runner.ledger.record.campaign_record import Identity
+
+
+_SHOWN = 20
+"""Replies of people who opted out that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedCampaign:
+    """A campaign that a broken guard has paused: why, and what those who opted out have replied to."""
+
+    name: str
+    reason: str
+    replies: tuple[tuple[str, str], ...] = ()
+
+
+def list_stopped(connection: Connection, target: str) -> tuple[StoppedCampaign, ...]:
+    """Return the campaigns of a target that broken guards have paused."""
+    return tuple(
+        StoppedCampaign(name, pause.reason, tuple(read_opt_out_replies(connection, target, name)))
+        for name, pause in sorted(read_pauses(connection, target).items())
+        if pause.reason.startswith(ROLLOUT)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +84,21 @@ def read_rollout_record(
         _read_refused(connection, row.id, identity.message_ids, messages, is_refusal),
         accepted,
     )
+
+
+def read_opt_out_replies(connection: Connection, target: str, campaign: str) -> list[tuple[str, str]]:
+    """Return question and reply of those who opted out of a campaign, or may have, the latest first."""
+    evidence = select(opt_outs.c.evidence).where(
+        opt_outs.c.target == target, opt_outs.c.source == "reply", opt_outs.c.state != "dismissed"
+    )
+    query = of_target(
+        select(results.c.question_text, results.c.result_response).join(
+            launches, launches.c.id == results.c.launch_id
+        ),
+        target,
+    ).where(campaigns.c.name == campaign, results.c.result_guid.in_(evidence))
+    ordered = query.order_by(results.c.created.desc(), results.c.result_guid)
+    return [(question, reply) for question, reply in connection.execute(ordered.limit(_SHOWN))]
 
 
 def _read_refused(

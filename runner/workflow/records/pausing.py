@@ -115,6 +115,14 @@ def pause_broken(workspace: Workspace, ledger: Ledger, planned: Iterable[PlanRes
     workspace.files.share(ledger)
 
 
+def pause_stopped(scope: Scope, planned: Sequence[PlanResult]) -> None:
+    """Record the pauses of campaigns whose rollout has a broken guard, after planning that records nothing."""
+    if any(item.plan.is_stopped for item in planned):
+        workspace = Workspace.open(scope)
+        with workspace.open_ledger(needs_shared=False) as ledger:
+            pause_broken(workspace, ledger, planned)
+
+
 def _is_file(campaign: str) -> bool:
     return Path(campaign).suffix.lower() in ENDINGS
 
