@@ -13,6 +13,7 @@ from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file
 from runner.audience.phone import REGION_HINT, find_region_fault
 from runner.campaign.model import SCORED, AnswerCondition, FileRecipients, RecipientSource
+from runner.campaign.rollout import find_rollout_problems
 from runner.campaign.translations import find_translation_problems
 from runner.campaign.variants import find_problems
 from runner.source.diagnostic import Diagnostic, Position
@@ -61,6 +62,8 @@ def check_campaign(
     yield from _check_dates(campaign, document)
     if campaign.variants is not None:
         yield from find_problems(campaign.variants, campaign.messages)
+    if campaign.rollout is not None:
+        yield from find_rollout_problems(campaign.rollout, campaign.renamed_from)
     yield from _check_sample(campaign, document)
     yield from _check_occasions(campaign)
     yield from _check_score(campaign, document)

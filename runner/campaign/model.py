@@ -469,6 +469,48 @@ class Variants:
     analysis: Analysis | None = None
 
 
+GuardName = Literal["opt_outs", "rejected"]
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutStep:
+    """One step: the share of the audience that it opens, and the wait after its last text.
+
+    `hold` is None if none is written.
+    """
+
+    share: Fraction
+    position: Position
+    hold: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The highest share of the people texted to whom something may happen."""
+
+    name: GuardName
+    limit: Fraction
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """The steps of a campaign, and what stops it.
+
+    Attributes:
+        seed: of the draw; the campaign's name if none is written.
+        position: of the key.
+        steps: nested shares of the audience, the smallest first.
+        is_seeded: whether the seed is written.
+    """
+
+    seed: str
+    position: Position
+    steps: tuple[RolloutStep, ...]
+    guards: tuple[Guard, ...] = ()
+    is_seeded: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Campaign:
     """A whole campaign file; the phones in it stay out of its `repr`, which may end up in a log.
@@ -495,6 +537,7 @@ class Campaign:
         owner: whom readers of reports ask.
         series: what it is a wave of: reports compare it with the others of the same series.
         wave: the occasion on which everyone is texted again; empty if there is none.
+        rollout: the steps in which its audience is texted; None for all at once.
         shows_comments: whether reports quote answers in people's own words.
         stamp: of the file when it was read (`stamp_file`).
         digest: of all that the file says, without comments, layout and what only reports read.
@@ -525,6 +568,7 @@ class Campaign:
     owner: str | None = None
     series: str | None = None
     wave: str = ""
+    rollout: Rollout | None = None
     shows_comments: bool = False
     languages: Languages | None = None
     stamp: object = field(default=None, compare=False, repr=False)
