@@ -15,14 +15,18 @@ Disposition = Literal[
     "opt_out_doubtful",
     "control_group",
     "no_consent",
+    "not_sampled",
+    "no_date",
     "awaiting",
     "not_qualified",
+    "missed",
     "timezone_unknown",
     "no_rule",
     "expired",
     "deferred",
     "open_session",
     "capped",
+    "enough",
     "paused",
     "over_limit",
     "to_send",
@@ -64,12 +68,15 @@ REASONS: Mapping[str, Hold] = {
     ),
     "control_group": Hold("Control group"),
     "no_consent": Hold("No consent on record"),
+    "not_sampled": Hold("Not in the sample"),
+    "no_date": Hold("No date in their row"),
     "awaiting": Hold(
         "Wait for an earlier message", "chained", "the wait of a follow-up, then `runner reconcile`"
     ),
     "not_qualified": Hold(
         "Not meant by this message", "chained", "their answer, if that is what counts", "if they answer"
     ),
+    "missed": Hold("Too late for their date"),
     "timezone_unknown": Hold("Time zone not known"),
     "no_rule": Hold("Legal hours of their place not known", left="in places whose legal hours are not known"),
     "expired": Hold("Campaign ends before they may be texted", left="too late for `expires`"),
@@ -88,6 +95,7 @@ REASONS: Mapping[str, Hold] = {
         "at the frequency cap",
         "at the frequency cap meanwhile",
     ),
+    "enough": Hold("Enough people have answered", left="not needed: enough people have answered"),
     "paused": Hold("Campaign paused", "meanwhile", "`runner resume CAMPAIGN`", "paused"),
     "over_limit": Hold("Beyond the limit of the run", "meanwhile", _LATER, "over `--limit`"),
 }

@@ -35,6 +35,23 @@ ASKING = """\
     questions:
       - {tag: q, text: "How was it?"}
 """
+WHY = """\
+  - id: why
+    after: {message: ask, wait: 1h}
+    to: {question: nps, values: 0-6}
+    text: Why?
+"""
+AGAIN = """\
+  - id: again
+    after: {message: ask, wait: 1d}
+    to: unanswered
+    complete_existing_sessions: true
+    questions:
+      - tag: nps
+        text: How likely?
+        responses: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"]
+        scale: nps
+"""
 OTHER_FILE = {
     # The example names a message, column or variable that the case lacks.
     ("all-at-once", "after"),
@@ -44,6 +61,8 @@ OTHER_FILE = {
     ("variants-analysis-without-arms", "arms"),
     ("variants-of-without-arms", "arms"),
     ("yaml-hash-cuts-order", "text"),
+    # It stands at the file's top, not where texts and people are.
+    ("languages-missing", "languages"),
     # A line for the file of the CI job, not for the campaign's.
     ("file-lfs-pointer-included", "lfs"),
     # The text goes on in the next line.
@@ -86,6 +105,22 @@ MENDED = [
     ("invalid/phone-excluded-invalid", "campaign.yaml", '"+1415555"', '"+14155550155"'),
     ("invalid/export-columns", "campaign.yaml", "[City, citty, Mobile]", "[City, Mobile]"),
     ("invalid/file-conflict", "pulse.yaml", "<<<<<<< HEAD\n", ""),
+    (
+        "invalid/languages-missing",
+        "campaign.yaml",
+        "name: p",
+        "languages: {default: en, known: [en, es]}\nname: p",
+    ),
+    ("invalid/languages-list", "campaign.yaml", "default: fr", "default: en"),
+    ("invalid/languages-list", "campaign.yaml", "es, ES", "es"),
+    ("invalid/text-untranslated", "campaign.yaml", '{en: "Large"}', "Large"),
+    ("invalid/text-language-unknown", "campaign.yaml", 'pt-br: "Bom dia", ', ""),
+    ("invalid/text-language-unknown", "campaign.yaml", "[en, pt-BR]", "[en, pt-BR, fr]"),
+    ("invalid/response-two-meanings", "campaign.yaml", 'it: "Sole"', 'it: "Dopo"'),
+    ("invalid/response-two-meanings", "campaign.yaml", 'it: "5 stelle"', 'it: "1 stella"'),
+    ("invalid/recipient-language-unknown", "people.csv", "es-MX", "es"),
+    ("invalid/csv-no-such-language-column", "campaign.yaml", "_column: language", "_column: home_language"),
+    ("valid/languages", "campaign.yaml", 'ar: "أهلا!"', 'ar: "أهلا {{ first_name }}!"'),
     ("invalid/limit-segments", "campaign.yaml", "segments_per_message: 1", "segments_per_message: 2"),
     (
         "invalid/message-renamed-from-claimed-twice",
@@ -99,6 +134,21 @@ MENDED = [
         "- id: hello\n    text: Hello again",
         "- id: again\n    text: Hello again",
     ),
+    ("invalid/to-question-unknown", "campaign.yaml", "question: nsp", "question: nps"),
+    ("invalid/to-question-late", "campaign.yaml", "message: hello, wait", "message: ask, wait"),
+    ("invalid/to-open-question", "campaign.yaml", "to: {question: reason, values: bad}", "to: answered"),
+    (
+        "invalid/to-scales",
+        "campaign.yaml",
+        'responses: ["Likely", "Unlikely"]',
+        'responses: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"], scale: nps',
+    ),
+    ("invalid/to-values", "campaign.yaml", "values: 0-12", "values: 0-10"),
+    ("invalid/to-values", "campaign.yaml", "values: 6-0", "values: 0-6"),
+    ("invalid/to-value-text", "campaign.yaml", "[Call mee]", "[Call me]"),
+    ("valid/to-overlap-and-gap", "campaign.yaml", "[5, 6, 8]", "7-10"),
+    ("valid/to-overlap-of-numbers", "campaign.yaml", "2.5-30", "4-30"),
+    ("valid/to-question-below", "campaign.yaml", f"{WHY}{AGAIN}", f"{AGAIN}{WHY}"),
     ("valid/csv-spreadsheet-phones", "people.csv", "'+14155550101", "+14155550101"),
     ("valid/csv-spreadsheet-phones", "people.csv", " 415-555-0103 ", "415-555-0103"),
     ("valid/csv-spreadsheet-phones", "people.csv", "+14155550102.0", "+14155550102"),

@@ -23,9 +23,10 @@ from runner.audience.table import TableProblemError, normalize_name
 from runner.campaign.model import FileRecipients, InlineRecipient, RecipientSource, Variables
 from runner.errors import CampaignError
 from runner.source.diagnostic import Diagnostic, Problems
+from runner.timing.dates import CellTime, read_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from datetime import date
     from pathlib import Path
 
@@ -41,11 +42,14 @@ _ROW_CODES = frozenset(
     {
         *(_CODES["recipients"], "csv-row-width", "recipient-timezone-unknown"),
         *("recipient-region-unknown", "recipient-language-unknown", "recipient-consent-date"),
+        "recipient-date-invalid",
     }
 )
 Row = tuple[int, str, Variables, str | None, str | None, str | None, RowConsent]
 """A row's line, phone in E.164 form, own variables, time zone, region, language, and consent."""
+_LANGUAGE = "language"
 _UNCHANGED: Mapping[int, ConsentChange] = MappingProxyType({})
+_NO_OTHERS: Mapping[int, tuple[Recipient, ...]] = MappingProxyType({})
 
 
 class _RowProblems(Problems):
@@ -90,6 +94,7 @@ class Recipient(NamedTuple):
             it.
         consent_day: the day of consent, perhaps in the future; None if no dates are kept.
         language: of the texts to them, as in the campaign's `languages`; None if it has none.
+        others: the rows of the same phone with other dates, where messages go by dates.
     """
 
     phone: str
@@ -102,6 +107,7 @@ class Recipient(NamedTuple):
     has_consent: bool | None = None
     consent_day: date | None = None
     language: str | None = None
+    others: tuple[Recipient, ...] = ()
 
 
 @dataclass(slots=True)
@@ -145,12 +151,54 @@ def find_consent_changes(campaign: Campaign, last_day: date | None) -> Mapping[i
     return changes.found
 
 
+class OtherDates:
+    """The rows of phones whose first row has other dates, as `found`, by phone as a number."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        self._columns = sorted(campaign.date_columns)
+        self._known: dict[int, set[tuple[str, ...]]] = {}
+        self.found: dict[int, tuple[Recipient, ...]] = {}
+
+    def list_dates(self, recipient: Recipient) -> tuple[str, ...]:
+        """Return the dates of a row that messages go by, the same for each way to write them."""
+        read = (read_time(str(recipient.vars.get(name, ""))) for name in self._columns)
+        return tuple(one.canonical if isinstance(one, CellTime) else "" for one in read)
+
+    def add(self, recipient: Recipient) -> None:
+        """Add a row, in the order of the audience."""
+        number, dates = int(recipient.phone), self.list_dates(recipient)
+        known = self._known.setdefault(number, set())
+        if known and dates not in known and any(dates):
+            self.found[number] = (*self.found.get(number, ()), recipient)
+        known.add(dates)
+
+
+def find_other_dates(campaign: Campaign, names: frozenset[str]) -> Mapping[int, tuple[Recipient, ...]]:
+    """Return the rows with other dates than the first of their phones; nothing is read without `when`."""
+    dates = OtherDates(campaign)
+    if campaign.date_columns:
+        rows = iterate_audience(campaign, names, Problems(), AudienceTally(), keeps_repeats=True)
+        for recipient in rows:
+            dates.add(recipient)
+    return dates.found
+
+
+def describe_dates(recipient: Recipient) -> Iterator[Diagnostic]:
+    """Yield a warning for each row of a recipient's phone that has another date than its first."""
+    place = f"line {recipient.line} of {recipient.file.name}"
+    for one in recipient.others:
+        words = f"{place} has another date for the same phone: each is texted, one a run"
+        hint = "if one of them is out of date, remove its row"
+        yield Diagnostic("warning", "recipient-several-dates", words, one.file, one.line, 1, hint)
+
+
 def iterate_audience(
     campaign: Campaign,
     names: frozenset[str],
     problems: Problems,
     tally: AudienceTally,
     changes: Mapping[int, ConsentChange] = _UNCHANGED,
+    others: Mapping[int, tuple[Recipient, ...]] = _NO_OTHERS,
     *,
     keeps_repeats: bool = False,
 ) -> Iterator[Recipient]:
@@ -166,6 +214,7 @@ def iterate_audience(
         problems: receives the problems of rows and files.
         tally: receives the counts.
         changes: from `find_consent_changes`: overrides the first rows' consent, and is noted.
+        others: from `find_other_dates`: the rows that go with the first ones, which is warned of.
         keeps_repeats: yield every row of a phone, in constant memory; `tally.duplicates` stays 0.
     """
     seen: set[int] = set()
@@ -185,7 +234,11 @@ def iterate_audience(
                 problems.add(change.note(campaign.recipients, file, line))
             consent = own if change is None else change.consent
             places = index, file, line, timezone, region
-            yield tuple.__new__(Recipient, (phone, variables, *places, *consent, language))
+            found = (phone, variables, *places, *consent, language, others.get(number, ()))
+            recipient = tuple.__new__(Recipient, found)
+            if recipient.others:
+                problems.extend(describe_dates(recipient))
+            yield recipient
 
 
 def read_excluded(campaign: Campaign, problems: Problems) -> frozenset[str]:
@@ -250,13 +303,16 @@ def iterate_source(
     problems_of_rows, findings = _RowProblems(source, problems), Findings()
     phones = _open_phones(campaign, role, source, problems_of_rows, findings)
     reads_consent = role == "recipients" and campaign.policy.consent == "required"
+    dates = sorted(campaign.date_columns & names)
     if isinstance(source, InlineRecipient):
-        entry = read_inline(source, problems_of_rows, campaign.languages, reads_consent=reads_consent)
+        entry = read_inline(source, problems_of_rows, campaign.languages, dates, reads_consent=reads_consent)
         entries = iter([entry])
     else:
         settings = source, names, problems_of_rows, findings, campaign.languages
-        read = partial(iterate_rows, *settings, reads_consent=reads_consent)
-        entries = _iterate_entries(source, problems, read)
+        read = partial(iterate_rows, *settings, dates=dates, reads_consent=reads_consent)
+        # A file may lack the column if `vars` has everybody's date.
+        needed = [name for name in dates if name not in campaign.vars]
+        entries = _iterate_entries(source, problems, read, needed)
     rows, read_phone, is_left_out = 0, phones.read, problems_of_rows.is_left_out
     for written, line, given, timezone, region, language, consent in entries:
         numbers = read_phone(written, line, region, timezone)
@@ -276,10 +332,11 @@ def _iterate_entries(
     source: FileRecipients,
     files: Problems,
     read: Callable[[Table, FoundColumns], Iterator[Entry]],
+    dates: Collection[str],
 ) -> Iterator[Entry]:
     try:
         with open_source(source) as table:
-            columns = find_columns(source, table, files)
+            columns = find_columns(source, table, files, dates)
             if columns is not None:
                 yield from read(table, columns)
     except TableProblemError as error:
@@ -293,18 +350,25 @@ class NamedColumn:
     Attributes:
         name: the first source's spelling.
         spellings: of all sources.
+        is_language: whether it is the language of the texts to them, as the campaign knows it.
     """
 
     name: str
     spellings: tuple[str, ...]
+    is_language: bool = False
 
-    def read(self, variables: Variables) -> str:
+    def read(self, recipient: Recipient) -> str:
         """Return a recipient's value; empty if there is none."""
+        if self.is_language:
+            return recipient.language or ""
+        variables = recipient.vars
         return next((str(variables[one]) for one in self.spellings if one in variables), "")
 
 
 def find_named_column(campaign: Campaign, name: str) -> NamedColumn:
     """Return a column, found without regard to case, blanks, `_` and `-`.
+
+    `language` is also what recipients have without such a column, in a campaign with `languages`.
 
     Raises:
         CampaignError: no source of the audience has it, or it has phones.
@@ -317,6 +381,13 @@ def find_named_column(campaign: Campaign, name: str) -> NamedColumn:
     if wanted in phones:
         raise CampaignError("that column has phone numbers, which no report shows")
     spellings = tuple(dict.fromkeys(one for one in names if normalize_name(one) == wanted))
+    own = {
+        normalize_name(one.language_column)
+        for one in campaign.recipients
+        if isinstance(one, FileRecipients) and one.language_column is not None
+    }
+    if campaign.languages is not None and (wanted in own or (wanted == _LANGUAGE and not spellings)):
+        return NamedColumn(name if not spellings else spellings[0], spellings, is_language=True)
     if spellings:
         return NamedColumn(spellings[0], spellings)
     shown = sorted({one for one in names if normalize_name(one) not in phones})

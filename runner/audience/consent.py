@@ -63,7 +63,7 @@ _SAYS_YES = re.compile(
 """Words for yes, and for places and ways in which people agree."""
 _ZERO = re.compile(r"[+-]?0+(?:[.,]0+)?")
 """Zero, also as `0.0`: data frames with an empty cell write columns of 0 and 1 so."""
-_DATE_LIKE = re.compile(
+DATE_LIKE = re.compile(
     r"\d{1,4}[./ -]\d{1,2}[./ -]\d{1,4}(?:[T ]\d{1,2}:\d\d[\d:.]{0,10}(?: ?[AaPp][Mm]|Z|[+-]\d\d:\d\d)?)?"
 )
 _ORDER_HINT = "write newer rows below older ones, and newer sources below older ones"
@@ -138,7 +138,7 @@ def find_date_problem(written: str, place: Position) -> Diagnostic | None:
     day = _read_day(written)
     if day is not None and day >= _FIRST_SMS:
         return None
-    shown = written if _DATE_LIKE.fullmatch(written) or day is not None else mask_written(written)
+    shown = written if DATE_LIKE.fullmatch(written) or day is not None else mask_written(written)
     words = f"the date of consent {shown!r} is no ISO 8601 date since the first SMS, {_FIRST_SMS}"
     hint = "look up when the person agreed, and write year, month and day, as in 2026-03-01"
     return place.problem("recipient-consent-date", words, hint)

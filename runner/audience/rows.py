@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 import phonenumbers
 
-from runner.audience.consent import UNSAID, ConsentRecord, RowConsent, fold_word, read_consent
+from runner.audience.consent import DATE_LIKE, UNSAID, ConsentRecord, RowConsent, fold_word, read_consent
 from runner.audience.findings import Findings, read_cell
 from runner.audience.phone import (
     PhoneProblem,
@@ -28,31 +28,35 @@ from runner.audience.table import TableProblemError, name_columns, open_table
 from runner.campaign.model import ColumnKey, FileRecipients, InlineRecipient, Variables
 from runner.source.diagnostic import Diagnostic, Problems
 from runner.source.normalize import suggest
+from runner.timing.dates import CellTime, read_time
 from runner.timing.legal_hours import check_region
 from runner.timing.zone import NameProblem, check_zone, keeps_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
+    from re import Pattern
 
     from runner.audience.table import Table
     from runner.campaign.model import Landlines, Languages, PhoneForm, RecipientSource
 
 
+Value = TypeVar("Value")
 _MOST_KEPT = 10_000
 """The most names to keep; there are 600 zones, and a wrong column may have a million values."""
 _MOST_DIGITS = 4
 """The most digits of a zone's name (`Etc/GMT+12`); a text with more may be somebody's phone."""
 FoundColumns = dict[ColumnKey, int]
 """The indexes of the columns that a source names."""
-_MEANINGS: dict[ColumnKey, tuple[str, str]] = {
+_MEANINGS: dict[ColumnKey | Literal["when"], tuple[str, str]] = {
     "phone_column": ("csv-phone-column", "holds the phone"),
     "timezone_column": ("csv-timezone-column", "holds the time zone"),
     "region_column": ("csv-region-column", "holds the country or state"),
     "language_column": ("csv-language-column", "holds the language"),
     "consent.source_column": ("csv-consent-column", "says where people agreed"),
     "consent.date_column": ("csv-consent-column", "says when people agreed"),
+    "when": ("csv-date-column", "holds the dates"),
 }
 """Code and words of a missing column."""
 Entry = tuple[str, int, Variables, str | None, str | None, str | None, RowConsent]
@@ -188,7 +192,7 @@ def _find_kind(phone: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceColumn:
+class PlaceColumn(Generic[Value]):
     """A reader of names of one kind in one source; each name is checked once.
 
     Attributes:
@@ -196,17 +200,19 @@ class PlaceColumn:
         code: of the problems.
         check: returns a name's value, or the reason why it is refused.
         column: their column, from 1; 1 in a CSV file.
+        shown: the form of names that messages show whole, beside those of few digits.
     """
 
     kind: str
     code: str
-    check: Callable[[str], str | NameProblem]
+    check: Callable[[str], Value | NameProblem]
     file: Path
     column: int
     problems: Problems
-    _checked: dict[str, str | NameProblem | None] = field(default_factory=dict)
+    shown: Pattern[str] | None = None
+    _checked: dict[str, Value | NameProblem | None] = field(default_factory=dict)
 
-    def read(self, written: str, line: int) -> str | None:
+    def read(self, written: str, line: int) -> Value | None:
         """Return a name's value; None if it is blank, or refused and reported."""
         try:
             found = self._checked[written]
@@ -221,7 +227,8 @@ class PlaceColumn:
 
     def _refuse(self, written: str, line: int, problem: NameProblem) -> Diagnostic:
         name = written.strip()
-        shown = name if sum(map(str.isdigit, name)) <= _MOST_DIGITS else mask_written(name)
+        is_shown = sum(map(str.isdigit, name)) <= _MOST_DIGITS or (self.shown and self.shown.fullmatch(name))
+        shown = name if is_shown else mask_written(name)
         return Diagnostic(
             "error",
             self.code,
@@ -234,12 +241,17 @@ class PlaceColumn:
         )
 
 
-def open_zones(file: Path, column: int, problems: Problems) -> PlaceColumn:
+def open_dates(file: Path, column: int, problems: Problems) -> PlaceColumn[CellTime]:
+    """Return the reader of a source's dates that messages go by."""
+    return PlaceColumn("date", "recipient-date-invalid", read_time, file, column, problems, DATE_LIKE)
+
+
+def open_zones(file: Path, column: int, problems: Problems) -> PlaceColumn[str]:
     """Return the reader of a source's time zones: IANA names."""
     return PlaceColumn("time zone", "recipient-timezone-unknown", check_zone, file, column, problems)
 
 
-def open_regions(file: Path, column: int, problems: Problems, country: str | None) -> PlaceColumn:
+def open_regions(file: Path, column: int, problems: Problems, country: str | None) -> PlaceColumn[str]:
     """Return the reader of a source's regions: codes of ISO 3166, as `check_region` returns them.
 
     `country` is the country of the source's people; None if unknown.
@@ -268,18 +280,28 @@ def _open_languages(
 
 
 def read_inline(
-    source: InlineRecipient, problems: Problems, languages: Languages | None, *, reads_consent: bool
+    source: InlineRecipient,
+    problems: Problems,
+    languages: Languages | None,
+    dates: Collection[str] = (),
+    *,
+    reads_consent: bool,
 ) -> Entry:
-    """Return the entry of a recipient in the campaign file."""
+    """Return the entry of a recipient in the campaign file; `dates` are the variables with dates."""
     place = source.position
     zones = open_zones(place.file, place.column, problems)
     regions = open_regions(place.file, place.column, problems, None)
     timezone = None if source.timezone is None else zones.read(source.timezone, place.line)
     region = None if source.region is None else regions.read(source.region, place.line)
     language = _open_languages(place.file, place.column, problems, languages)(source.language, place.line)
-    given = source.consent if reads_consent else None
-    consent = UNSAID if given is None else read_consent(given.source, given.date)
-    return source.phone, place.line, leave_out_blank(source.vars), timezone, region, language, consent
+    agreed = source.consent if reads_consent else None
+    consent = UNSAID if agreed is None else read_consent(agreed.source, agreed.date)
+    given = leave_out_blank(source.vars)
+    times = open_dates(place.file, place.column, problems)
+    for name in dates:
+        if name in given:
+            times.read(str(given[name]), place.line)
+    return source.phone, place.line, given, timezone, region, language, consent
 
 
 def iterate_rows(
@@ -290,13 +312,14 @@ def iterate_rows(
     languages: Languages | None,
     table: Table,
     columns: FoundColumns,
+    dates: Collection[str] = (),
     *,
     reads_consent: bool,
 ) -> Iterator[Entry]:
     """Yield the entries of a table's rows; columns that are neither in `columns` nor in `names` are not read.
 
-    Rows of another width than the header are reported and left out. `findings` receives what is wrong in
-    cells for texts.
+    `dates` are those of `names` with dates. Rows of another width than the header are reported and left out.
+    `findings` receives what is wrong in cells for texts.
 
     Raises:
         TableProblemError: the table cannot be read beyond some line.
@@ -313,6 +336,7 @@ def iterate_rows(
         words = frozenset(map(fold_word, source.consent.yes))
         date = columns.get("consent.date_column")
         record = ConsentRecord(table.file, place_of_consent, date, problems, findings, words)
+    times = open_dates(table.file, 1, problems)
     width = len(table.header)
     for line, cells in table.rows:
         if len(cells) != width:
@@ -323,6 +347,9 @@ def iterate_rows(
         region = None if place is None else regions.read(cells[place], line)
         language = read_language(None if tongue is None else cells[tongue], line)
         consent = UNSAID if record is None else record.read(cells, line)
+        for name in dates:
+            if name in given:
+                times.read(given[name], line)
         yield cells[phone], line, given, timezone, region, language, consent
 
 
@@ -349,8 +376,13 @@ def read_header(source: FileRecipients) -> list[str]:
         return []
 
 
-def find_columns(source: FileRecipients, table: Table, problems: Problems) -> FoundColumns | None:
-    """Return the indexes of the columns that a source names; report missing ones and return None."""
+def find_columns(
+    source: FileRecipients, table: Table, problems: Problems, dates: Collection[str] = ()
+) -> FoundColumns | None:
+    """Return the indexes of the columns that a source names; report missing ones and return None.
+
+    Columns of `dates` that messages go by must be there, too.
+    """
     found: FoundColumns = {}
     is_complete = True
     for key, name in source.columns.items():
@@ -360,6 +392,10 @@ def find_columns(source: FileRecipients, table: Table, problems: Problems) -> Fo
             problems.add(_missing(key, name, table))
         else:
             found[key] = index
+    for name in dates:
+        if table.find_column(name) is None:
+            is_complete = False
+            problems.add(_missing("when", name, table))
     return found if is_complete else None
 
 
@@ -372,7 +408,7 @@ def find_missing_columns(source: RecipientSource) -> list[Diagnostic]:
     return list(problems)
 
 
-def _missing(key: ColumnKey, name: str, table: Table) -> Diagnostic:
+def _missing(key: ColumnKey | Literal["when"], name: str, table: Table) -> Diagnostic:
     message = f"there is no column `{name}`{suggest(name, table.header)}"
     code, held = _MEANINGS[key]
     hint = f"name the column that {held} with `{key}`; the file has: {', '.join(table.header)}"

@@ -11,7 +11,8 @@ from runner.source.quantity import read_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from runner.campaign.model import ResponseValue, Scale
+    from runner.campaign.model import Campaign, Question, ResponseValue, Scale, TemplateText
+    from runner.text.template import TextCompiler
 
     AnswerReader = Callable[[str, str, str, str], "AnswerValue | None"]
     """A reader of answers by question, message and arm (empty for none), and the service's response."""
@@ -24,20 +25,48 @@ class AnswerValue(NamedTuple):
     value: ResponseValue | None
 
 
+def outline_all(campaign: Campaign, compiler: TextCompiler, text: TemplateText) -> tuple[str, ...]:
+    """Return a text's outline in each language, the default first; one if it is the same in all."""
+    written = dict.fromkeys([text, *(one for _, one in text.by_language)])
+    return tuple(dict.fromkeys(compiler.outline(one, campaign.vars) for one in written))
+
+
+def outline_responses(
+    campaign: Campaign, compiler: TextCompiler, question: Question
+) -> tuple[tuple[str, ...], ...]:
+    """Return the responses to a question, each in all languages, the default first."""
+    return tuple(outline_all(campaign, compiler, response) for response in question.responses)
+
+
+def find_places(responses: Sequence[Sequence[str]]) -> dict[str, int]:
+    """Return the places of responses by their texts in all languages, as `fold_answer` has them.
+
+    Of two alike the first counts; that no text is two responses is checked with the campaign.
+    """
+    places: dict[str, int] = {}
+    for place, texts in enumerate(responses):
+        for text in texts:
+            places.setdefault(fold_answer(text), place)
+    return places
+
+
 def build_value_reader(
-    scale: Scale, responses: Sequence[str], values: Sequence[ResponseValue | None]
+    scale: Scale, responses: Sequence[Sequence[str]], values: Sequence[ResponseValue | None]
 ) -> Callable[[str], AnswerValue]:
-    """Return the reader of answers to a question, by their `result_response`."""
-    points = read_points(scale, responses, values)
+    """Return the reader of answers to a question, by their `result_response`.
+
+    `responses` are each in all languages, the default first: that one is the label.
+    """
+    labels = [texts[0] for texts in responses]
+    points, places = read_points(scale, labels, values), find_places(responses)
     given = values or (None,) * len(responses)
-    known = {
-        fold_answer(label): AnswerValue(label, "none" if value == NO_POINT else point)
-        for label, point, value in zip(responses, points, given, strict=True)
-    }
 
     def read(response: str) -> AnswerValue:
-        if responses:
-            return known.get(fold_answer(response), AnswerValue(None, None))
-        return AnswerValue(None, read_number(response))
+        if not responses:
+            return AnswerValue(None, read_number(response))
+        place = places.get(fold_answer(response))
+        if place is None:
+            return AnswerValue(None, None)
+        return AnswerValue(labels[place], "none" if given[place] == NO_POINT else points[place])
 
     return read

@@ -13,15 +13,18 @@ from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file
 from runner.audience.phone import REGION_HINT, find_region_fault
 from runner.campaign.model import SCORED, AnswerCondition, FileRecipients, RecipientSource
+from runner.campaign.translations import find_translation_problems
 from runner.campaign.variants import find_problems
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.json_schema import schema_text
 from runner.source.normalize import fold_answer, normalize_to_word, suggest
+from runner.timing.dates import read_time
 from runner.timing.schedule import Schedule, read_schedule
 from runner.timing.window import Calendar, LocalWindow
+from runner.timing.zone import NameProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
     from fractions import Fraction
     from pathlib import Path
@@ -48,11 +51,15 @@ def check_campaign(
         words = f"the file's name gives no name for the campaign: {campaign.name!r}"
         hint = "write `name:` with letters, digits, `.`, `_` and `-`"
         yield Position(campaign.file, 1, 1).problem("campaign-name", words, hint)
+    yield from find_translation_problems(campaign, document)
     yield from _check_messages(campaign)
     for index, message in enumerate(campaign.messages):
         yield from _check_follow_up(campaign, index, message)
+        yield from _check_when(campaign, document, message)
     if campaign.variants is not None:
         yield from find_problems(campaign.variants, campaign.messages)
+    yield from _check_sample(campaign, document)
+    yield from _check_occasions(campaign)
     yield from _check_score(campaign, document)
     yield from _check_schedule(campaign, document)
     yield from _check_policy(campaign, document)
@@ -85,10 +92,11 @@ def _check_messages(campaign: Campaign) -> Iterator[Diagnostic]:
             text = f"the message id `{message.id}` stands twice; first in line {seen[message.id]}"
             yield message.position.problem("message-id-repeated", text, "rename one of them")
         seen.setdefault(message.id, message.position.line)
-        yield from _check_questions(message)
+        languages = () if campaign.languages is None else campaign.languages.known
+        yield from _check_questions(message, languages)
         for varied in campaign.list_arms(message.id).values():
             if varied.questions is not message.questions:
-                yield from _check_questions(varied)
+                yield from _check_questions(varied, languages)
     yield from _check_message_renames(campaign)
 
 
@@ -111,7 +119,7 @@ def _check_message_renames(campaign: Campaign) -> Iterator[Diagnostic]:
             yield message.position.problem("message-id-in-use", text, hint)
 
 
-def _check_questions(message: Message) -> Iterator[Diagnostic]:
+def _check_questions(message: Message, languages: Sequence[str]) -> Iterator[Diagnostic]:
     seen: set[str] = set()
     for question in message.questions:
         if question.tag in seen:
@@ -119,8 +127,11 @@ def _check_questions(message: Message) -> Iterator[Diagnostic]:
             yield question.text.position.problem("question-tag-repeated", text, "rename one of them")
         seen.add(question.tag)
         yield from _check_scale(question)
-        yield from _check_conclusion(question)
-        for response in question.responses:
+        worded = [question.in_language(language) for language in languages] or [question]
+        is_translated = question.conclude_on is not None and bool(question.conclude_on.by_language)
+        for one in worded if is_translated else [question]:
+            yield from _check_conclusion(one)
+        for response in dict.fromkeys(response for one in worded for response in one.responses):
             if normalize_to_word(response.source) in COMMAND_WORDS:
                 words = (
                     f"carriers read {response.source.strip()!r} as a command: "
@@ -196,6 +207,24 @@ def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterat
         )
         hint = f"write the `questions` of `{earlier.id}`, with its `text` as the `introduction`"
         yield place.problem("after-ends-survey", words, hint, "warning")
+
+
+def _check_when(campaign: Campaign, document: YamlDocument, message: Message) -> Iterator[Diagnostic]:
+    when = message.when
+    if when is None:
+        return
+    if message.after is not None:
+        words = f"`{message.id}` would come after `{message.after.message}`, and go by a date: one of the two"
+        hint = "take `when` or `after` out; a follow-up of a message with `when` goes by its date as well"
+        yield when.position.problem("when-after", words, hint)
+    if campaign.wave:
+        words = f"`{message.id}` goes by dates, each once, and with `wave` everybody would get it once a wave"
+        yield when.position.problem("when-wave", words, "take `wave` out, or make two campaigns of it")
+    written = campaign.vars.get(when.column)
+    problem = None if written is None else read_time(str(written))
+    if isinstance(problem, NameProblem):
+        place = document.position(["vars", when.column])
+        yield place.problem("when-date", f"the date {written!r} is refused: {problem.reason}", problem.hint)
 
 
 def _check_score(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
@@ -299,6 +328,33 @@ def _check_waits(campaign: Campaign, length: timedelta) -> Iterator[Diagnostic]:
             words = f"`{message.id}` is never sent: it comes due when the campaign has expired"
             hint = "shorten `wait`, or move `expires`"
             yield place.problem("after-expires", words, hint, "warning")
+
+
+def _check_occasions(campaign: Campaign) -> Iterator[Diagnostic]:
+    for message in campaign.messages if campaign.wave else ():
+        if message.when is not None:
+            yield message.when.position.problem(
+                "when-wave",
+                f"`{message.id}` goes by dates, and the campaign has a `wave`: each is an occasion to text "
+                "people again, and which of them counts is not clear",
+                "move the message to a campaign of its own, without `wave`",
+            )
+
+
+def _check_sample(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
+    if campaign.sample is not None and campaign.renamed_from and "seed" not in document.data["sample"]:
+        former = campaign.renamed_from[-1]
+        yield campaign.sample.position.problem(
+            "sample-seed",
+            "the sample has no `seed`: with the campaign's new name for one, other people would be drawn",
+            f"write `seed: {former}` to go on with the people drawn so far, or a new one to draw anew",
+        )
+    if campaign.limits.completes is not None and not campaign.list_surveys():
+        yield document.position(["limits", "completes"]).problem(
+            "limits-completes",
+            "`completes` counts people who answer, and no message asks anything",
+            "take it out, or write `questions`",
+        )
 
 
 def _check_policy(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:

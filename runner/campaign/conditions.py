@@ -9,10 +9,11 @@ import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.campaign.answers import build_value_reader
+from runner.campaign.answers import build_value_reader, outline_responses
 from runner.campaign.model import SCORED, AnswerCondition
 from runner.campaign.scales import NO_POINT
 from runner.source.normalize import fold_answer, suggest
+from runner.source.quantity import write_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -51,9 +52,9 @@ class AnswerTest(NamedTuple):
 
 
 class _Asking(NamedTuple):
-    """The ways in which earlier messages ask a question: with the texts of the responses."""
+    """The ways in which earlier messages ask a question: with the responses, each in all languages."""
 
-    ways: tuple[tuple[Question, tuple[str, ...]], ...]
+    ways: tuple[tuple[Question, tuple[tuple[str, ...], ...]], ...]
 
     @property
     def is_scored(self) -> bool:
@@ -62,9 +63,9 @@ class _Asking(NamedTuple):
     def list_atoms(self) -> dict[Atom, str]:
         """Return the values that its responses have, each as it is written; empty if any answer is valid."""
         found: dict[Atom, str] = {}
-        for question, labels in self.ways:
-            read = build_value_reader(question.scale, labels, question.values)
-            for label in labels:
+        for question, responses in self.ways:
+            read = build_value_reader(question.scale, responses, question.values)
+            for label, *_ in responses:
                 value = read(label).value
                 if not self.is_scored:
                     found.setdefault(fold_answer(label), f'"{label}"')
@@ -95,7 +96,7 @@ def build_answer_reader(campaign: Campaign, compiler: TextCompiler) -> AnswerRea
     """
     readers = {
         (question.tag, message.id, arm or ""): build_value_reader(
-            question.scale, _outline(campaign, compiler, question), question.values
+            question.scale, outline_responses(campaign, compiler, question), question.values
         )
         for message in campaign.messages
         for arm, question in campaign.list_ways(message)
@@ -155,11 +156,12 @@ def _find_question_problems(
         )
         yield place.problem("to-question-unknown", words, hint)
         return
-    after = message.after.message if message.after is not None else ""
-    if after in order and order.index(asking[0].id) > order.index(after):
+    after = "" if message.after is None else message.after.message
+    if message.after is not None and after in order and order.index(asking[0].id) > order.index(after):
         words = f"`{tag}` is asked by `{asking[0].id}`, and not by `{after}` or a message above that"
-        hint = f"write `after: {{message: {asking[0].id}, …}}`"
-        yield place.problem("to-question-late", words, hint)
+        wait = write_duration(message.after.wait) or "0s"
+        hint = f"write `after: {{message: {asking[0].id}, wait: {wait}}}`"
+        yield message.after.position.problem("to-question-late", words, hint)
     behind = {message.id}
     for one in campaign.messages[len(above) + 1 :]:
         if one.after is not None and one.after.message in behind:
@@ -172,15 +174,11 @@ def _find_question_problems(
 
 def _iterate_ways(
     campaign: Campaign, compiler: TextCompiler, message: Message, tag: str
-) -> Iterator[tuple[Question, tuple[str, ...]]]:
+) -> Iterator[tuple[Question, tuple[tuple[str, ...], ...]]]:
     for one in campaign.list_asking(message):
         for _, question in campaign.list_ways(one):
             if question.tag == tag:
-                yield question, _outline(campaign, compiler, question)
-
-
-def _outline(campaign: Campaign, compiler: TextCompiler, question: Question) -> tuple[str, ...]:
-    return tuple(compiler.outline(text, campaign.vars) for text in question.responses)
+                yield question, outline_responses(campaign, compiler, question)
 
 
 def _find_scale_problems(condition: AnswerCondition, asking: _Asking) -> Iterator[Diagnostic]:
@@ -191,7 +189,7 @@ def _find_scale_problems(condition: AnswerCondition, asking: _Asking) -> Iterato
         yield condition.position.problem("to-scales", words, "give each of its questions the same `scale`")
     elif not asking.is_scored and not any(labels for _, labels in asking.ways):
         words = f"`{tag}` has no `responses` and no `scale` with a score: its answers are words, not values"
-        hint = "give it `responses`, or `scale: number`; or write `to: answered`"
+        hint = "write `to: answered`; or give the question `responses`, or the scale `number`"
         yield condition.position.problem("to-open-question", words, hint)
 
 
@@ -205,7 +203,7 @@ def _find_value_problems(condition: AnswerCondition, asking: _Asking) -> Iterato
             if fold_answer(written) not in atoms:
                 labels = [label.strip('"') for label in atoms.values()]
                 words = f"{written!r} is none of the responses to `{tag}`{suggest(written, labels, '{!r}')}"
-                more = "; numbers go with `scale: number`" if found is not None else ""
+                more = "; numbers need the scale `number`" if found is not None else ""
                 yield place.problem("to-value", words, f"one of: {known}{more}")
         elif written == NO_POINT:
             if NO_POINT not in atoms:

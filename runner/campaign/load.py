@@ -36,8 +36,10 @@ from runner.campaign.model import (
     Question,
     RecipientSource,
     ResponseValue,
+    Sample,
     TemplateText,
     Variants,
+    When,
     ask_openly,
     name_wave,
 )
@@ -45,6 +47,7 @@ from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.json_schema import find_problems, load_validator, schema_text
+from runner.source.normalize import fold_answer
 from runner.source.quantity import parse_duration, parse_rate
 from runner.source.storage import (
     HIDDEN,
@@ -56,6 +59,7 @@ from runner.source.storage import (
     stamp_file,
 )
 from runner.source.yaml import Key, YamlDocument, YamlProblemError, pause_collector, read_yaml
+from runner.timing.dates import DateRule
 from runner.timing.schedule import Schedule, read_schedule
 
 if TYPE_CHECKING:
@@ -354,6 +358,7 @@ class _Reader:
             limits=Limits(**self._read_keys(data.get("limits", {}))),
             **_read_renaming(data),
             variants=self._variants(data["variants"]) if "variants" in data else None,
+            sample=self._sample(data["sample"], name) if "sample" in data else None,
             schedule=_read_schedule(data.get("schedule", {})),
             policy=Policy(**self._read_keys(data.get("policy", {}))),
             lockfile=data.get("lockfile", "full"),
@@ -406,6 +411,10 @@ class _Reader:
             language_column=row.get("language_column"),
         )
 
+    def _sample(self, item: dict[str, Any], name: str) -> Sample:
+        key = next(key for key in ("size", "share") if key in item)
+        return Sample(**{"seed": name, **self._read_keys(item)}, position=self._position(item, key))
+
     def _variants(self, item: dict[str, Any]) -> Variants:
         place = next(key for key in ("of", "holdout", "seed") if key in item)
         read = {"of": None, **self._read_keys(item, "arms", "analysis")}
@@ -423,7 +432,7 @@ class _Reader:
 
     def _message(self, item: dict[str, Any], tag: str) -> Message:
         read = {"tag": tag, "complete_existing_sessions": self._completes}
-        read |= self._read_keys(item, "renamed_from", "after", "to")
+        read |= self._read_keys(item, "renamed_from", "after", "to", "when")
         read["tag"] = name_wave(read["tag"], self._wave)
         if read.get("replies") == "recorded" and "text" in read:
             read["questions"] = ask_openly(cast("TemplateText", read.pop("text")))
@@ -433,6 +442,10 @@ class _Reader:
         if "to" in item:
             to = item["to"]
             read["to"] = self._answer_condition(to) if isinstance(to, dict) else to
+        if "when" in item:
+            when = item["when"]
+            rule = DateRule(**self._read_keys(when, "column"))
+            read["when"] = When(when["column"], rule, self._position(when, "column"))
         return Message(**read, **_read_renaming(item), position=self._position(item, "id"))
 
     def _answer_condition(self, item: dict[str, Any]) -> AnswerCondition:
@@ -453,14 +466,17 @@ class _Reader:
             for one in responses
         )
         read = {"scale": "choice" if responses else "text", **self._read_keys(item, "responses")}
+        texts = tuple(
+            self._text(one, "text")
+            if isinstance(one, dict) and "value" in one
+            else self._text(responses, index)
+            for index, one in enumerate(responses)
+        )
+        if "conclude_on" in read:
+            read["conclude_on"] = _translate_as_response(read["conclude_on"], texts)
         return Question(
             **read,
-            responses=tuple(
-                self._text(one, "text")
-                if isinstance(one, dict) and "value" in one
-                else self._text(responses, index)
-                for index, one in enumerate(responses)
-            ),
+            responses=texts,
             values=values if any(value is not None for value in values) else (),
         )
 
@@ -504,6 +520,15 @@ class _Reader:
         return replace(default, by_language=found)
 
 
+def _translate_as_response(ending: TemplateText, responses: Iterable[TemplateText]) -> TemplateText:
+    """Return a `conclude_on` in all languages, if it is one text that names a response by the default's."""
+    if ending.by_language:
+        return ending
+    wanted = fold_answer(ending.source)
+    named = (one.by_language for one in responses if fold_answer(one.source) == wanted)
+    return replace(ending, by_language=next(named, ()))
+
+
 def _read_value(written: float | str) -> ResponseValue:
     return "none" if isinstance(written, str) else Fraction(str(written))
 
@@ -514,8 +539,10 @@ def _read_share(written: str | int) -> Fraction | int:
 
 _TEXTS = frozenset(("text", "introduction", "conclusion", "conclude_on"))
 _READERS: dict[str, Callable[[Any], object]] = {
-    **dict.fromkeys(("wait", "within", "settle_margin", "read_replies_within"), parse_duration),
-    **dict.fromkeys(("invalid_rows", "review_margin"), _read_share),
+    **dict.fromkeys(
+        ("wait", "before", "after", "within", "settle_margin", "read_replies_within"), parse_duration
+    ),
+    **dict.fromkeys(("invalid_rows", "review_margin", "share"), _read_share),
     **dict.fromkeys(("weight", "holdout"), float),
     "rate": parse_rate,
 }

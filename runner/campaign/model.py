@@ -9,13 +9,13 @@ from fractions import Fraction
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from runner.source.normalize import fold_answer
 from runner.timing.schedule import Schedule
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.source.diagnostic import Position
+    from runner.timing.dates import DateRule
     from runner.timing.schedule import NoRule, Purpose, TimezoneUnknown
 
 
@@ -141,6 +141,7 @@ class Limits:
         recipients_per_send: phones in one launch.
         rate: sends a second.
         segments_per_message: SMS segments of a single text.
+        completes: people who have answered to the end, after whom nobody is texted any more.
         invalid_rows: unreadable rows to skip: a number, or a share of all.
         settle_margin: time between the last sends and the end of their hours; None to use the service's
             response times.
@@ -151,8 +152,22 @@ class Limits:
     recipients_per_send: int | None = None
     rate: float | None = None
     segments_per_message: int | None = None
+    completes: int | None = None
     invalid_rows: int | Fraction | None = None
     settle_margin: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A random part of the audience: a number of people (`size`), or a `share` of all, from 0 to 1.
+
+    The same seed draws the same people in any campaign.
+    """
+
+    seed: str
+    position: Position
+    size: int | None = None
+    share: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,15 +317,8 @@ class Question:
     values: tuple[ResponseValue | None, ...] = ()
 
     def in_language(self, language: str) -> Question:
-        """Return the question with the single texts of a language.
-
-        A `conclude_on` that is one text for all names a response in the default language.
-        """
+        """Return the question with the single texts of a language."""
         ending = self.conclude_on
-        if ending is not None and not ending.by_language:
-            wanted = fold_answer(ending.source)
-            named = (one for one in self.responses if one.by_language and fold_answer(one.source) == wanted)
-            ending = next(named, ending)
         return replace(
             self,
             text=self.text.in_language(language),
@@ -342,12 +350,21 @@ _TEXT_FIELDS = ("text", "introduction", "conclusion")
 
 
 @dataclass(frozen=True, slots=True)
+class When:
+    """The column with the dates that a message goes by, and the time before or after them."""
+
+    column: str
+    rule: DateRule
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message of a campaign: a plain `text`, or a survey of `questions`.
 
-    It goes to a part `to` of the recipients of `after`, if given; the `wait` then counts from that message,
-    or from the answer that is its condition. With `replies`, its text is one open
-    question (`ask_openly`). It `is_new` if it says that it has no former id (`renamed_from: none`).
+    It goes to a part `to` of the recipients of `after`, or by a date of each (`when`), if given; the `wait`
+    then counts from that message, or from the answer that is its condition. With `replies`, its text is one
+    open question (`ask_openly`). It `is_new` if it says that it has no former id (`renamed_from: none`).
     """
 
     id: str
@@ -364,6 +381,7 @@ class Message:
     after: After | None = None
     to: Addressees | AnswerCondition = "everyone"
     replies: Replies = "ignored"
+    when: When | None = None
 
     def in_language(self, language: str) -> Message:
         """Return the message with the single texts of a language."""
@@ -455,6 +473,7 @@ class Campaign:
         vars: template variables for every recipient.
         recipients: the audience's sources, in order: the first mention of a phone wins.
         exclude: phones that this campaign never texts.
+        sample: the part of the audience to text; None for all.
         messages: in the order of the file.
         renamed_from: its former names.
         is_new: whether it says that it has none (`renamed_from: none`).
@@ -487,6 +506,7 @@ class Campaign:
     is_new: bool = False
     is_named: bool = True
     variants: Variants | None = None
+    sample: Sample | None = None
     schedule: Schedule = field(default_factory=Schedule)
     policy: Policy = field(default_factory=Policy)
     lockfile: LockfileKind = "full"
@@ -513,7 +533,20 @@ class Campaign:
         """True if hours or dates decide who gets its texts, and when."""
         policy = self.policy
         has_rule = policy.quiet_hours != "none" or policy.consent == "required" or policy.frequency_cap
-        return bool(has_rule or self.list_earlier() or not self.schedule.is_always_open())
+        is_timed = bool(self.list_earlier() or self.date_columns) or not self.schedule.is_always_open()
+        return bool(has_rule or is_timed)
+
+    @property
+    def date_columns(self) -> frozenset[str]:
+        """The columns with dates that messages go by."""
+        return frozenset(message.when.column for message in self.messages if message.when is not None)
+
+    def find_date_column(self, message: Message) -> str | None:
+        """Return the column with the dates that a message, or the message that it comes after, goes by."""
+        by_id = {one.id: one for one in self.messages}
+        while message.when is None and message.after is not None and message.after.message in by_id:
+            message = by_id[message.after.message]
+        return None if message.when is None else message.when.column
 
     def list_earlier(self) -> set[str]:
         """Return the ids of the messages whose recipients or answers others go by."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import ResponseValue, Scale
 
+_Written = str | dict[str, str]
 _FILE = Path(__file__).with_name("scale_words.yaml")
 _LEADING = re.compile(PLAIN_NUMBER)
 _NPS_POINTS = [Fraction(point) for point in range(11)]
@@ -160,11 +161,14 @@ def _find_unknown_label(responses: Sequence[str]) -> int | None:
 
 
 def find_scale_problem(
-    scale: Scale, responses: Sequence[str], values: Sequence[ResponseValue | None], written: Sequence[str]
+    scale: Scale,
+    responses: Sequence[str],
+    values: Sequence[ResponseValue | None],
+    written: Sequence[_Written],
 ) -> ScaleProblem | None:
     """Return what keeps the responses of a scored question from being read in one way, or None.
 
-    `written` are the responses as templates, for the remedy.
+    `written` are the responses as in the file, perhaps by language, for the remedy.
     """
     has_values = any(value is not None for value in values)
     points = read_points(scale, responses, values)
@@ -237,7 +241,7 @@ def _find_unclear(
 
 
 def _fill_in(
-    scale: Scale, responses: Sequence[str], left_out: Collection[int], written: Sequence[str]
+    scale: Scale, responses: Sequence[str], left_out: Collection[int], written: Sequence[_Written]
 ) -> str:
     """Return the remedy: the key `responses` with a value for each, for people to look over."""
     points = read_points(scale, responses)
@@ -269,12 +273,12 @@ def _fill_in(
     return f"write what each counts as, the highest best; check the values in `{mended}`"
 
 
-def write_responses(responses: Iterable[tuple[str, Fraction | None]]) -> str:
+def write_responses(responses: Iterable[tuple[_Written, Fraction | None]]) -> str:
     """Return the key `responses` in YAML, with the value of each; None for `none`."""
     return f"responses: {write_flow([_write_entry(text, point) for text, point in responses])}"
 
 
-def _write_entry(text: str, point: Fraction | None) -> dict[str, object]:
+def _write_entry(text: _Written, point: Fraction | None) -> dict[str, object]:
     if point is None:
         return {"text": text, "value": NO_POINT}
     return {"text": text, "value": int(point) if point.denominator == 1 else float(point)}

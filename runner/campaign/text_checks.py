@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cached_property
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from runner.audience.rows import read_header
@@ -12,7 +13,7 @@ from runner.audience.table import normalize_name
 from runner.campaign.conditions import find_condition_problems
 from runner.campaign.model import SCORED, FileRecipients
 from runner.campaign.scales import find_scale_problem
-from runner.source.normalize import suggest
+from runner.source.normalize import fold_answer, suggest
 from runner.source.quantity import read_leading_number
 from runner.text.cells import find_bare_conditions, iterate_literal_text
 from runner.text.include import include_folder
@@ -40,21 +41,18 @@ def find_reference_problems(campaign: Campaign, *, knows_audience: bool = True) 
     Without `knows_audience`, its recipients are not all known, and nothing is said of variables.
     """
     checker = _Checker(campaign, knows_audience=knows_audience)
-    for message in _iterate_sent(campaign):
-        yield from checker.check(message)
+    for message in campaign.messages:
+        for varied in (message, *campaign.list_arms(message.id).values()):
+            yield from checker.check(varied)
     yield from find_condition_problems(campaign, checker.compiler)
 
 
 def find_unknown_variables(campaign: Campaign) -> Iterator[Diagnostic]:
     """Yield the variables that texts need and no recipient has, without looking at rows."""
     checker = _Checker(campaign, knows_audience=True)
-    for message in _iterate_sent(campaign):
-        yield from checker.find_unknown(message)
-
-
-def _iterate_sent(campaign: Campaign) -> Iterator[Message]:
     for message in campaign.messages:
-        yield from (message, *campaign.list_arms(message.id).values())
+        for sent in campaign.iterate_sent(message):
+            yield from checker.find_unknown(sent)
 
 
 class _Checker:
@@ -66,9 +64,52 @@ class _Checker:
         self._warned: set[str] = set()
 
     def check(self, message: Message) -> Iterator[Diagnostic]:
+        """Yield the problems of a message or arm, in all languages; scales are the default language's."""
+        languages = self._campaign.languages
+        if languages is None:
+            yield from self._check_sent(message, message.questions)
+            return
+        for code in sorted(languages.known, key=languages.default.__ne__):
+            scored = message.questions if code == languages.default else ()
+            yield from self._check_sent(message.in_language(code), scored)
+        for text in message.iterate_texts():
+            yield from self._compare_languages(text)
         for question in message.questions:
+            yield from self._check_translations(question)
+
+    def _check_translations(self, question: Question) -> Iterator[Diagnostic]:
+        """Yield the texts of a question that are one response in one language, and another in another."""
+        seen: dict[str, tuple[int, str]] = {}
+        for place, response in enumerate(question.responses):
+            for code, text in response.by_language:
+                before = seen.setdefault(fold_answer(text.source), (place, code))
+                if before[0] != place:
+                    words = (
+                        f"{text.source!r} is the response {place + 1} in `{code}`, and {before[0] + 1} in "
+                        f"`{before[1]}`: answers would not say which is meant"
+                    )
+                    hint = "write the two so that they differ, as in 'No (not at all)'"
+                    yield text.position.problem("response-two-languages", words, hint)
+
+    def _compare_languages(self, text: TemplateText) -> Iterator[Diagnostic]:
+        """Yield the variables that a text has in some languages only."""
+        if text in self._checked:
+            return
+        self._checked.add(text)
+        used = {code: self.compiler.find_references(one).names for code, one in text.by_language}
+        for code, translation in text.by_language:
+            lacking = sorted(frozenset().union(*used.values()) - used[code])
+            if lacking:
+                others = ", ".join(f"`{other}`" for other, names in used.items() if lacking[0] in names)
+                words = f"the text in `{code}` does without `{lacking[0]}`, which it has in {others}"
+                hint = "if that is not meant, write it there too"
+                yield translation.position.problem("text-variables-differ", words, hint, "warning")
+
+    def _check_sent(self, message: Message, scored: Sequence[Question]) -> Iterator[Diagnostic]:
+        """Yield the problems of a message as it is sent; `scored` are its questions as written, if read."""
+        for question, written in zip_longest(message.questions, scored):
             yield from self._check_choices(question)
-            yield from self._check_responses(question)
+            yield from self._check_responses(question, written)
         for text in message.iterate_texts():
             if text not in self._checked and not text.is_plain:
                 yield from self._check_conditions(text)
@@ -100,16 +141,19 @@ class _Checker:
             lost = "no report could tell who has come to the end"
             yield from self._refuse_personal(question.conclude_on, "`conclude_on`", lost)
 
-    def _check_responses(self, question: Question) -> Iterator[Diagnostic]:
+    def _check_responses(self, question: Question, whole: Question | None) -> Iterator[Diagnostic]:
         """Yield responses without a sure value on the scale, and numbers that stand at another's line."""
-        if not question.responses or question.responses[0] in self._checked:
+        if self._checked.issuperset(question.responses):
             return
         names = (self.compiler.find_references(text).names for text in question.responses)
         if not frozenset().union(*names) <= self._campaign.vars.keys():
             return
         texts = [self.compiler.outline(text, self._campaign.vars) for text in question.responses]
-        if question.scale in SCORED:
-            written = [text.source for text in question.responses]
+        if question.scale in SCORED and whole is not None:
+            written = [
+                {code: one.source for code, one in text.by_language} or text.source
+                for text in whole.responses
+            ]
             problem = find_scale_problem(question.scale, texts, question.values, written)
             if problem is not None:
                 place = question.responses[problem.place].position

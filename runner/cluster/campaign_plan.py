@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.audience.audience import AudienceTally, Recipient
+from runner.audience.audience import AudienceTally, OtherDates, Recipient, describe_dates
 from runner.audience.consent import ConsentChanges
 from runner.audience.rows import leave_out_blank
 from runner.campaign.model import InlineRecipient
@@ -65,6 +65,11 @@ class PartitionAudience:
     def __init__(self, campaign: Campaign, rows: Sequence[ScatteredRow]) -> None:
         self._campaign = campaign
         self._rows = rows
+        self._shared = leave_out_blank(campaign.vars)
+        sources = campaign.recipients
+        self._places = [
+            one.position.file if isinstance(one, InlineRecipient) else one.path for one in sources
+        ]
         self.duplicates = 0
 
     def iterate_people(self, last_day: date | None, problems: Problems) -> Iterator[Recipient]:
@@ -73,23 +78,31 @@ class PartitionAudience:
         `last_day` is the latest valid day of consent; None if any day will do.
         """
         changes = self._find_consent_changes(last_day)
-        shared = leave_out_blank(self._campaign.vars)
-        sources = self._campaign.recipients
-        places = [one.position.file if isinstance(one, InlineRecipient) else one.path for one in sources]
+        dates = OtherDates(self._campaign)
+        for row in self._rows if self._campaign.date_columns else ():
+            dates.add(self._read(row))
         seen: set[str] = set()
-        for index, (line, phone, given, timezone, region, language, own) in self._rows:
-            if phone in seen:
+        for row in self._rows:
+            recipient = self._read(row)
+            if recipient.phone in seen:
                 self.duplicates += 1
                 continue
-            seen.add(phone)
-            change, place = changes.get(int(phone)), places[index]
-            if change is not None:
-                problems.add(change.note(sources, place, line))
-            consent = own if change is None else change.consent
-            variables = {**shared, **given} if shared else given
-            yield Recipient(
-                phone, variables, index, place, line, timezone, region, *consent, language=language
-            )
+            seen.add(recipient.phone)
+            number = int(recipient.phone)
+            if (change := changes.get(number)) is not None:
+                problems.add(change.note(self._campaign.recipients, recipient.file, recipient.line))
+                has_consent, day = change.consent
+                recipient = recipient._replace(has_consent=has_consent, consent_day=day)
+            if number in dates.found:
+                recipient = recipient._replace(others=dates.found[number])
+                problems.extend(describe_dates(recipient))
+            yield recipient
+
+    def _read(self, row: ScatteredRow) -> Recipient:
+        index, (line, phone, given, timezone, region, language, consent) = row
+        variables = {**self._shared, **given} if self._shared else given
+        place = self._places[index]
+        return Recipient(phone, variables, index, place, line, timezone, region, *consent, language=language)
 
     def _find_consent_changes(self, last_day: date | None) -> Mapping[int, ConsentChange]:
         changes = ConsentChanges(last_day)

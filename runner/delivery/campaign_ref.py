@@ -33,7 +33,7 @@ class CampaignRef:
     def make_intent(self, launch: PlannedLaunch, run: str | None = None) -> Intent:
         """Return the intent of a planned launch, sent by `run`."""
         fingerprints = sorted(map(self.key.fingerprint, launch.phones))
-        message, payload, occasion = launch.message, launch.payload, launch.occasion
+        message, payload, occasion = launch.message, launch.payload, self.key.name_occasion(launch.occasion)
         return Intent(
             message=message.id,
             occasion=occasion,

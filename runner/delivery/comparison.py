@@ -11,20 +11,25 @@ import json
 import unicodedata
 from collections import defaultdict
 from dataclasses import dataclass
+from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from runner.ledger.model import parse_moment
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
+    from datetime import datetime
 
     from runner.ledger.model import Unsettled
     from runner.ledger.record.unsettled import Claim
     from runner.plan.model import Offer
     from runner.service.model import StatRecord
 
+    Delivery = tuple[str, str, str]
+    """A message, a phone and an occasion."""
     Offers = Mapping[str, list[Offer]]
     FindPayloads = Callable[[Container[str] | None], Offers]
 
@@ -143,15 +148,26 @@ class _Comparison:
 def is_same(launch: Unsettled, candidate: Candidate) -> bool:
     """Return whether a listed launch is, for sure, an unsettled one.
 
-    The start doesn't matter: clocks differ, and the same text of this message to these recipients is the same
-    launch. The tag matters: messages with the same text may differ in nothing else.
+    Without occasions the start doesn't matter: clocks differ, and the same text of this message to these
+    recipients is the same launch. On an occasion, one from before it is of an earlier one. The tag matters:
+    messages with the same text may differ in nothing else.
     """
     return (
         is_tagged(candidate.stat, launch.tag)
         and candidate.stat.is_whole
         and candidate.recipients == launch.recipients
         and is_same_text(launch, candidate)
+        and not (launch.occasion and is_before(candidate.stat, parse_moment(launch.intent_at)))
     )
+
+
+_CLOCKS_DIFFER = timedelta(minutes=10)
+
+
+def is_before(stat: StatRecord, moment: datetime | None) -> bool:
+    """Return whether a launch may have started before a moment, by clocks that differ a little."""
+    start = parse_moment(stat.project_launch_start)
+    return moment is not None and (start is None or start < moment - _CLOCKS_DIFFER)
 
 
 def is_tagged(stat: StatRecord, tag: str) -> bool:
@@ -314,7 +330,7 @@ class Offered:
         return {phone} if phone in self._offers else self._by_ending.get(_shorten(phone), set())
 
     def find_message(
-        self, stat: StatRecord, reached: set[tuple[str, str]], tags: Mapping[str, set[str]]
+        self, stat: StatRecord, reached: set[Delivery], tags: Mapping[str, set[str]]
     ) -> Offer | None:
         """Return the message that a launch was: one that a recipient of it would get now, word for word.
 
@@ -327,7 +343,8 @@ class Offered:
             for offer in self._offers.get(phone, ()):
                 message, said = offer.message.id, offer.payload.definition
                 is_theirs = any(is_tagged(stat, tag) for tag in tags[message])
-                is_new = is_theirs and (message, phone) not in reached
+                is_new = is_theirs and (message, phone, offer.occasion) not in reached
+                is_new = is_new and not is_before(stat, offer.earliest)
                 if is_new and is_same_definition(said, stat.project_definition):
                     return offer
         return None
@@ -335,7 +352,7 @@ class Offered:
     def find_people(
         self,
         stat: StatRecord,
-        reached: set[tuple[str, str]],
+        reached: set[Delivery],
         tags: Mapping[str, set[str]] | None = None,
     ) -> dict[str, set[str]]:
         """Return the planned people whom a launch has reached, or may have, by message.
@@ -348,6 +365,17 @@ class Offered:
             for offer in self._offers.get(phone, ()):
                 message = offer.message.id
                 is_theirs = tags is None or any(is_tagged(stat, tag) for tag in tags[message])
-                if is_theirs and (message, phone) not in reached:
+                if is_theirs and (message, phone, offer.occasion) not in reached:
                     people[message].add(phone)
         return dict(people)
+
+    def find_occasion(self, people: Mapping[str, Collection[str]]) -> str:
+        """Return the one occasion on which people (phones by message) lack messages; empty for several."""
+        found = {
+            offer.occasion
+            for message, phones in people.items()
+            for phone in phones
+            for offer in self._offers[phone]
+            if offer.message.id == message
+        }
+        return found.pop() if len(found) == 1 else ""

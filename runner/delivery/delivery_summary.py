@@ -34,6 +34,7 @@ class DeliverySummary:
         left: the planned recipients who got no launch, by reason (`runner.reasons.LEFT`).
         final_reply: the answer that ended the run, which every further send would get too.
         pause: a person's decision to pause the campaign, which ended its part of the run.
+        has_enough: whether enough people have answered meanwhile, which ended its part of the run.
         tally: the run's launches, grouped by outcome.
         launches: the run's launches one by one; none if there are too many to be listed.
         is_listed: whether `launches` has all of them.
@@ -42,6 +43,7 @@ class DeliverySummary:
     left: Counter[str] = field(default_factory=Counter)
     final_reply: SendReply | None = None
     pause: Pause | None = None
+    has_enough: bool = False
     tally: list[TallyRow] = field(default_factory=list)
     launches: list[RunLaunch] = field(default_factory=list)
     is_listed: bool = True

@@ -13,12 +13,17 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
+from runner.campaign.endings import Endings
 from runner.ledger.database import exclude_others
 from runner.ledger.fingerprint import KnownPeople, OpenSession
 from runner.ledger.model import format_moment
 from runner.ledger.people.history import read_open_sessions, read_recent
 from runner.ledger.people.opt_outs import find_suppressed
 from runner.ledger.people.suppressions import find_pause
+from runner.ledger.results.completes import count_completed
+from runner.ledger.results.result_feed import read_version
+from runner.text.include import include_folder
+from runner.text.template import TextCompiler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,8 +33,36 @@ if TYPE_CHECKING:
     from runner.delivery.campaign_ref import CampaignRef
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.people.suppressions import Pause
+    from runner.ledger.report_model import ResultVersion
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import PlannedLaunch
+
+
+@dataclass(slots=True)
+class CompletesCheck:
+    """The check of `limits.completes`, which reads the results again only if they have changed."""
+
+    campaign: Campaign
+    most: int
+    endings: Endings
+    _counted: tuple[ResultVersion, int] | None = None
+
+    @classmethod
+    def of(cls, campaign: Campaign) -> Self | None:
+        """Return the check of a campaign; None without a limit."""
+        most = campaign.limits.completes
+        if most is None:
+            return None
+        return cls(campaign, most, Endings(campaign, TextCompiler(include_folder(campaign))))
+
+    def count(self, connection: LedgerConnection, campaign_id: int) -> int:
+        """Return the number of people who have answered to the end, as last reconciled."""
+        version = read_version(connection)
+        if self._counted is None or self._counted[0] != version:
+            ids, wave, endings = self.campaign.message_ids, self.campaign.wave, self.endings
+            found = count_completed(connection, campaign_id, ids, endings.questions, endings.ends, wave)
+            self._counted = version, found
+        return self._counted[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +70,15 @@ class EligibilityCheck:
     """A filter that removes recipients who may no longer be texted from launches.
 
     `campaign_id` is given only for a campaign that must not queue behind surveys sent by others since its
-    plan; `names` are the campaign's, also former ones, under which it may be paused.
+    plan; `names` are the campaign's, also former ones, under which it may be paused. `enough` is the check of
+    `limits.completes` with the number of the campaign in the ledger, if it has that limit.
     """
 
     key: TargetKey
     cap: FrequencyCap | None
     campaign_id: int | None = None
     names: tuple[str, ...] = ()
+    enough: tuple[CompletesCheck, int] | None = None
 
     @classmethod
     def of(cls, campaign: Campaign, ref: CampaignRef) -> Self:
@@ -51,7 +86,9 @@ class EligibilityCheck:
         lets_queue = campaign.policy.open_session == "queue"
         barred_by = None if lets_queue else ref.campaign_id
         names = (campaign.name, *campaign.renamed_from)
-        return cls(ref.key, campaign.policy.frequency_cap, barred_by, names)
+        completes = CompletesCheck.of(campaign)
+        enough = None if completes is None else (completes, ref.campaign_id)
+        return cls(ref.key, campaign.policy.frequency_cap, barred_by, names, enough)
 
     def admit(
         self, connection: LedgerConnection, launches: Sequence[PlannedLaunch], now: datetime
@@ -63,29 +100,17 @@ class EligibilityCheck:
         pause = self.find_pause(connection)
         if pause is not None:
             return Admission(pause=pause)
+        if self.has_enough(connection):
+            return Admission(has_enough=True)
         phones = [phone for launch in launches for phone in launch.phones]
         barred = self.find_opted_out(connection, phones)
         admission = Admission(opted_out=sum(phone in barred for phone in phones))
-        sessions = self._read_sessions(connection, launches)
-        left = self._count_left(connection, phones, now)
-        for launch in launches:
-            kept = []
-            for phone in launch.phones:
-                if phone in barred:
-                    continue
-                if _may_queue(launch) and sessions.find(phone) is not None:
-                    admission.open_session.append(phone)
-                    continue
-                if left is not None and left[phone] <= 0:
-                    admission.capped += 1
-                    continue
-                if left is not None:
-                    left[phone] -= 1
-                kept.append(phone)
-            if len(kept) == len(launch.phones):
-                admission.launches.append(launch)
-            elif kept:
-                admission.launches.append(replace(launch, phones=tuple(kept)))
+        admission.add(
+            launches,
+            barred,
+            self._read_sessions(connection, launches),
+            self._count_left(connection, phones, now),
+        )
         return admission
 
     def _read_sessions(
@@ -104,6 +129,13 @@ class EligibilityCheck:
     def find_pause(self, connection: LedgerConnection) -> Pause | None:
         """Return a person's decision to pause the campaign; None if there is none."""
         return find_pause(connection, self.key.target, self.names)
+
+    def has_enough(self, connection: LedgerConnection) -> bool:
+        """Return whether as many people as the campaign wants have answered to the end."""
+        if self.enough is None:
+            return False
+        check, campaign_id = self.enough
+        return check.count(connection, campaign_id) >= check.most
 
     def _count_left(
         self, connection: LedgerConnection, phones: Iterable[str], now: datetime
@@ -128,6 +160,7 @@ class Admission:
         capped: recipients who have reached the frequency cap since.
         open_session: phones of recipients to whom another campaign has sent a survey since.
         pause: a person's decision to pause the campaign: nothing of it may be sent.
+        has_enough: whether enough people have answered, so that nothing of it is sent.
     """
 
     launches: list[PlannedLaunch] = field(default_factory=list)
@@ -135,6 +168,37 @@ class Admission:
     capped: int = 0
     open_session: list[str] = field(default_factory=list)
     pause: Pause | None = None
+    has_enough: bool = False
+
+    def add(
+        self,
+        launches: Sequence[PlannedLaunch],
+        barred: set[str],
+        sessions: KnownPeople[OpenSession],
+        left: Counter[str] | None,
+    ) -> None:
+        """Add launches without the recipients who may not be texted.
+
+        `left` has the messages that people may still get, and is counted down; None without a cap.
+        """
+        for launch in launches:
+            kept = []
+            for phone in launch.phones:
+                if phone in barred:
+                    continue
+                if _may_queue(launch) and sessions.find(phone) is not None:
+                    self.open_session.append(phone)
+                    continue
+                if left is not None and left[phone] <= 0:
+                    self.capped += 1
+                    continue
+                if left is not None:
+                    left[phone] -= 1
+                kept.append(phone)
+            if len(kept) == len(launch.phones):
+                self.launches.append(launch)
+            elif kept:
+                self.launches.append(replace(launch, phones=tuple(kept)))
 
 
 def _may_queue(launch: PlannedLaunch) -> bool:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from runner.delivery.campaign_ref import ListedCampaign
-    from runner.delivery.comparison import FindPayloads, Verdict
+    from runner.delivery.comparison import Delivery, FindPayloads, Verdict
     from runner.ledger.model import Unsettled
     from runner.ledger.target_key import LedgerConnection
 
@@ -264,7 +264,8 @@ class Recovery:
             reached, unexplained = self._adopt_offered(connection, unclaimed, offered, tags, known)
             found = [(stat, offered.find_people(stat, reached, tags)) for stat in unexplained]
             found += [(stat, offered.find_people(stat, reached)) for stat in elsewhere]
-            self._hold(connection, found, earlier, known)
+            occasions = {one[0].project_launch_guid: offered.find_occasion(one[1]) for one in found}
+            self._hold(connection, found, earlier, known, occasions)
             kept = list_unexplained(connection, campaign.campaign_id)
         adopted = len(unclaimed) - len(unexplained) + grown
         before, after = _list_held(earlier), _list_held(kept)
@@ -290,7 +291,7 @@ class Recovery:
                 listed = self._name(stat.recipients, self._read_known(connection))
             people = {*listed} if stat.is_whole else people | listed
             definition = definition or stat.project_definition
-        record = self._record(message, digest_definition(definition), launch, people, launch.occasion)
+        record = self._record(message, digest_definition(definition), launch, people)
         with self.campaign.ledger.writing() as connection:
             enter_adopted(connection, self.campaign.campaign_id, record, definition)
 
@@ -343,12 +344,12 @@ class Recovery:
         offered: Offered,
         tags: Mapping[str, set[str]],
         known: _Known,
-    ) -> tuple[set[tuple[str, str]], list[StatRecord]]:
+    ) -> tuple[set[Delivery], list[StatRecord]]:
         """Record the launches that match the plan; return their deliveries, and the other launches.
 
         One that may be an unsettled launch, which is listed with other people, is left to a person.
         """
-        reached: set[tuple[str, str]] = set()
+        reached: set[Delivery] = set()
         others = []
         unsettled = list_unsettled(connection, self.campaign.campaign_id)
         for stat in unclaimed:
@@ -356,18 +357,18 @@ class Recovery:
             if offer is None or any(is_akin(launch, Candidate(stat, people)) for launch in unsettled):
                 others.append(stat)
                 continue
-            message, launch = offer.message.id, self._describe(stat, {})
-            reached |= {(message, phone) for phone in stat.recipients}
-            record = self._record(message, offer.payload.digest, launch, people, offer.occasion, offer.arm)
+            message, launch = offer.message.id, self._describe(stat, {}, offer.occasion)
+            reached |= {(message, phone, offer.occasion) for phone in stat.recipients}
+            record = self._record(message, offer.payload.digest, launch, people, offer.arm)
             enter_adopted(connection, self.campaign.campaign_id, record, stat.project_definition)
         return reached, others
 
-    def _describe(self, stat: StatRecord, held: dict[str, set[str]]) -> UnexplainedLaunch:
+    def _describe(self, stat: StatRecord, held: dict[str, set[str]], occasion: str) -> UnexplainedLaunch:
         """Return a listed launch that holds people, by message."""
         at = write_moment(stat.project_launch_start, self.campaign.now())
         guid, definition = stat.project_launch_guid, stat.project_definition
-        wave = self.campaign.wave
-        return UnexplainedLaunch(guid, stat.project_tag, at, definition, held, stat.is_whole, wave)
+        occasion = self.campaign.key.name_occasion(occasion)
+        return UnexplainedLaunch(guid, stat.project_tag, at, definition, held, stat.is_whole, occasion)
 
     def _record(
         self,
@@ -375,15 +376,14 @@ class Recovery:
         digest: str,
         launch: UnexplainedLaunch,
         people: Iterable[str],
-        occasion: str,
         arm: str | None = None,
     ) -> LaunchRecord:
         """Return the record of a listed launch as one of a message to some people."""
         fingerprints = tuple(sorted(people))
         return LaunchRecord(
             message=message,
-            occasion=occasion,
-            key=launch_key(self.campaign.campaign, message, digest, fingerprints, occasion),
+            occasion=launch.occasion,
+            key=launch_key(self.campaign.campaign, message, digest, fingerprints, launch.occasion),
             tag=launch.tag,
             payload_digest=digest,
             project_launch_guid=launch.project_launch_guid,
@@ -398,8 +398,12 @@ class Recovery:
         found: Collection[tuple[StatRecord, Mapping[str, set[str]]]],
         earlier: Iterable[UnexplainedLaunch],
         known: _Known,
+        occasions: Mapping[str, str],
     ) -> None:
-        """Hold the people whom launches have reached, or may have, by message."""
+        """Hold the people whom launches have reached, or may have, by message.
+
+        `occasions` are those of the launches, by guid. People of several are held on all of them.
+        """
         campaign_id = self.campaign.campaign_id
         # Found anew: a launch listed without its people before has held everybody.
         drop_unexplained(connection, campaign_id, [stat.project_launch_guid for stat, _ in found])
@@ -412,7 +416,7 @@ class Recovery:
             for message, fingerprints in before[guid].held.items() if guid in before else ():
                 held.setdefault(message, set()).update(fingerprints)
             if held:
-                hold_people(connection, campaign_id, self._describe(stat, held))
+                hold_people(connection, campaign_id, self._describe(stat, held, occasions[guid]))
 
 
 def _list_held(launches: Iterable[UnexplainedLaunch]) -> set[tuple[str, str]]:

@@ -242,7 +242,12 @@ class Delivery:
         )
 
     def _ends(self) -> bool:
-        return self._halted or self.stop.is_set() or bool(self.report.final_reply or self.report.pause)
+        return self._halted or self.stop.is_set() or self._is_over()
+
+    def _is_over(self) -> bool:
+        """Return whether nothing more of the campaign is to be sent in this run."""
+        report = self.report
+        return bool(report.final_reply or report.pause or report.has_enough)
 
     def _commit(self, due: list[PlannedLaunch]) -> list[InFlightLaunch]:
         """Make outcomes and intents durable, together; return the launches that may leave now."""
@@ -257,6 +262,7 @@ class Delivery:
             raise
         self._unobserved += recorded
         self.report.pause = self.report.pause or admission.pause
+        self.report.has_enough = self.report.has_enough or admission.has_enough
         self.report.left.update(
             opted_out=admission.opted_out, capped=admission.capped, open_session=len(admission.open_session)
         )

@@ -19,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError
 
 from runner.errors import LINE_BREAK_HINT, LedgerError, write_install_hint
 from runner.ledger.bulk import divide
+from runner.ledger.migration import MIGRATED, migrate
 from runner.ledger.tables import SCHEMA_VERSION, info, metadata
 
 if TYPE_CHECKING:
@@ -96,19 +97,26 @@ class Ledger:
         return file is None or file.exists()
 
     def prepare(self) -> None:
-        """Create the tables, all or nothing, unless they are there."""
+        """Create the tables, or migrate those of an earlier version, all or nothing."""
         with self.writing() as connection:
             exclude_others(connection)
-            if not self._is_ready(connection):
+            version = self._read_version(connection)
+            if version is None:
                 self._create_tables(connection)
+            elif version == MIGRATED:
+                migrate(connection)
+                write_info(connection, _VERSION, str(SCHEMA_VERSION))
 
     def is_ready(self) -> bool:
         """Return whether there are tables; a run that was killed early leaves none.
 
-        Those of another program, and of another version, are errors.
+        Those of an earlier version are migrated. Those of another program, or of a later one, are errors.
         """
         with self.reading() as connection:
-            return self._is_ready(connection)
+            version = self._read_version(connection)
+        if version == MIGRATED:
+            self.prepare()
+        return version is not None
 
     def check_writable(self) -> None:
         """Refuse a ledger that this user may only read, or that is on a standby; nothing is changed."""
@@ -210,22 +218,23 @@ class Ledger:
         metadata.create_all(connection, checkfirst=False)
         write_info(connection, _VERSION, str(SCHEMA_VERSION))
 
-    def _is_ready(self, connection: Connection) -> bool:
+    def _read_version(self, connection: Connection) -> str | None:
+        """Return the version of the tables, one that can be used or migrated; None without tables."""
         tables = inspect(connection)
         is_ours = tables.has_table(info.name)
         # A server's database may be shared with other programs; a file is one program's.
         if not is_ours and (self.file is None or not tables.get_table_names()):
-            return False
+            return None
         if not is_ours:
             raise LedgerError(f"{self._where} is not a ledger", hint="check --ledger and RUNNER_LEDGER")
         version = read_info(connection, _VERSION)
-        if version != str(SCHEMA_VERSION):
+        if version not in (str(SCHEMA_VERSION), MIGRATED):
             raise LedgerError(
                 f"{self._where} was written by another version of runner "
                 f"(schema {version}, this one knows {SCHEMA_VERSION})",
                 hint=f"use that version; or {_REFILL_HINT}",
             )
-        return True
+        return version
 
     def __enter__(self) -> Self:
         return self

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind")
 _BITS = 80
+_OF_CLOCKS = ":"
+"""In each date with its time, and in no name of a wave."""
+DATE = "date:"
+"""The beginning of occasions on record that are dates."""
 _DIGITS = 32  # of the longest fingerprint: 128 bits
 _WORD_BITS = 64
 _WORD_MASK = 2**_WORD_BITS - 1
@@ -52,6 +56,10 @@ class TargetKey:
     def fingerprint(self, phone: str) -> str:
         """Return a person's fingerprint, 20 hexadecimal digits; `phone` is E.164."""
         return hashlib.blake2b(phone.encode(), key=self._key, digest_size=_BITS // 8).hexdigest()
+
+    def name_occasion(self, occasion: str) -> str:
+        """Return an occasion as records name it: a wave as it is, a person's date only as a fingerprint."""
+        return f"{DATE}{self.fingerprint(occasion)}" if _OF_CLOCKS in occasion else occasion
 
     def seal(self, purpose: str, text: bytes) -> str:
         """Return a digest of a text that only the holder of the key can make: 128 bits.

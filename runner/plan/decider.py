@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from runner.audience.renumbering import list_forms
-from runner.campaign.variants import Draw
+from runner.campaign.variants import Draw, draw_shares
 from runner.ledger.fingerprint import on_occasion
 from runner.plan.answer_rule import describe_unread, find_follows, find_rules
+from runner.plan.dates import Dates, rank_by_date
 from runner.plan.decisions import NEVER, Decision, Outlook, QueueRule, may_meet
 from runner.plan.model import Offer
 from runner.text.template import MissingVariablesError, TemplateProblemError
+from runner.timing.dates import decide_by_date
 from runner.timing.decision import Defer, SendNow, Timekeeper
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime
 
     from runner.audience.audience import Recipient
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from runner.plan.plan_context import PlanContext
     from runner.reasons import Disposition
     from runner.text.payload import CompiledMessage, MessageRenderer, RowReporter
+    from runner.timing.dates import CellTime
+    from runner.timing.decision import Decision as TimeDecision
 
 _WAITING = "the `wait` of the follow-up is not over"
 UNEXPLAINED = "held: a launch that no record explains has reached them; `runner resolve` shows it"
@@ -33,7 +38,7 @@ _UNDECIDED = ("unresolved", "opt_out_doubtful")
 _UTC = "UTC"
 _UNTIMED = Decision(0, "to_send")[4:]
 """The attributes of a decision to send at any time, after its payload and arm."""
-_REFUSED: dict[str, Disposition] = {"expired": "expired", "no_rule": "no_rule"}
+_REFUSED: dict[str, Disposition] = {"expired": "expired", "no_rule": "no_rule", "missed": "missed"}
 
 
 class Decider:
@@ -60,7 +65,7 @@ class Decider:
         key: TargetKey | None,
         context: PlanContext | None,
         *,
-        ignore_time: bool,
+        ignore_time: bool = False,
     ) -> None:
         self._campaign = campaign
         self._occasion = campaign.wave
@@ -69,7 +74,11 @@ class Decider:
         self._known = known
         self._key = key
         self._context = context
+        self._dates = Dates(campaign, [one.message for one in compiled], key)
         self._draw = Draw(campaign.variants) if campaign.variants is not None else None
+        survey = None if context is None or ignore_time else context.survey
+        self._sampled_below = None if survey is None else survey.sampled_below
+        self._draw_sample = draw_shares(campaign.sample.seed, "sample") if campaign.sample else None
         self._must_consent = campaign.policy.consent == "required"
         self._is_timed = context is not None and not ignore_time
         self._timekeepers = self._make_timekeepers()
@@ -81,7 +90,8 @@ class Decider:
         self._rules = find_rules(campaign, compiled, known, context)
         self.follows = find_follows([compiled_message.message for compiled_message in compiled], self._rules)
         # Of their own: those of `_timekeepers` remember what holds at the present moment.
-        self._later = {index: self._make_timekeepers() for index in self.follows}
+        dated = (index for index, one in enumerate(compiled) if one.message.when is not None)
+        self._later = {index: self._make_timekeepers() for index in (*self.follows, *dated)}
         self.outlook = Outlook(campaign, compiled, self._find_session) if self._timekeepers else None
         self._is_plain = (
             self._sends_to_all() and campaign.languages is None and len(self._unvaried) == len(compiled)
@@ -92,7 +102,9 @@ class Decider:
         context = self._context
         return (
             self._key is None
+            and self._sampled_below is None
             and not self._occasion
+            and not any(self._dates.columns)
             and self._draw is None
             and self._cap is None
             and self._queue is None
@@ -112,7 +124,7 @@ class Decider:
         if context is None or not self._is_timed:
             return {}
         is_free = campaign.schedule.is_always_open() and context.law is None
-        if is_free and not any(message.after for message in campaign.messages):
+        if is_free and not any(message.after or message.when for message in campaign.messages):
             return {}
         methods = {r.message.method for one in self._compiled for r in one.renderers.values()}
         return {
@@ -150,7 +162,9 @@ class Decider:
         known_as = self._list_fingerprints(recipient)
         barred = self._find_bar(recipient)
         found = [
-            self._bar(index, compiled_message, recipient, known_as, barred)
+            self._assign_by_date(index, recipient, known_as, barred, reporter)
+            if self._dates.columns[index]
+            else self._bar(index, compiled_message, recipient, known_as, barred)
             or self._assign(index, compiled_message, recipient, known_as, reporter)
             for index, compiled_message in enumerate(self._compiled)
         ]
@@ -162,6 +176,26 @@ class Decider:
         if self._queue is not None:
             found = self._queue.keep_apart(found, phone, lambda one: self._find_message(one.message, phone))
         return found if self._cap is None else self._keep_cap(found, phone, self._cap)
+
+    def _assign_by_date(
+        self,
+        index: int,
+        recipient: Recipient,
+        known_as: Sequence[str],
+        barred: Disposition | None,
+        reporter: RowReporter,
+    ) -> Decision:
+        """Return the decision on a message by a date, of a recipient with several the one that comes next."""
+        compiled_message, found = self._compiled[index], []
+        for row in (recipient, *recipient.others):
+            time = self._dates.read(index, row)
+            dated = self._dates.list_keys(known_as, row, time)
+            decision = self._bar(index, compiled_message, row, dated, barred)
+            if decision is None and time is None:
+                decision = Decision(index, "no_date")
+            decision = decision or self._assign(index, compiled_message, row, dated, reporter)
+            found.append(decision if time is None else decision._replace(occasion=time.canonical))
+        return min(found, key=rank_by_date)
 
     def _bar(
         self,
@@ -175,6 +209,8 @@ class Decider:
         found = self._find_record(index, compiled_message, known_as)
         if found is None and barred is not None:
             found = Decision(index, barred)
+        if found is None and self._is_left_out(compiled_message.message, recipient.phone):
+            found = Decision(index, "not_sampled")
         if found is None or found.disposition not in _UNDECIDED:
             return found
         arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
@@ -191,14 +227,27 @@ class Decider:
         """
         known_as = self._list_fingerprints(recipient)
         for index, compiled_message in enumerate(self._compiled):
-            found = self._find_record(index, compiled_message, known_as)
-            # Recipients held for a launch may have got the very text that is looked for here.
-            if found is None or UNEXPLAINED in found.reasons:
-                arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
-                try:
-                    yield Offer(renderer.message, renderer.render(recipient.vars), arm, self._occasion)
-                except (MissingVariablesError, TemplateProblemError):
+            is_dated = self._dates.columns[index] is not None
+            for row in (recipient, *recipient.others) if is_dated else (recipient,):
+                time = self._dates.read(index, row)
+                if is_dated and time is None:
                     continue
+                found = self._find_record(index, compiled_message, self._dates.list_keys(known_as, row, time))
+                # Recipients held for a launch may have got the very text that is looked for here.
+                if found is None or UNEXPLAINED in found.reasons:
+                    yield from self._offer(index, compiled_message, row, time)
+
+    def _offer(
+        self, index: int, compiled_message: CompiledMessage, recipient: Recipient, time: CellTime | None
+    ) -> Iterator[Offer]:
+        arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
+        with suppress(MissingVariablesError, TemplateProblemError):
+            payload = renderer.render(recipient.vars)
+            if time is None:
+                yield Offer(renderer.message, payload, arm, self._occasion)
+            else:
+                earliest = self._dates.find_earliest(index, recipient, time)
+                yield Offer(renderer.message, payload, arm, time.canonical, earliest)
 
     def _list_fingerprints(self, recipient: Recipient) -> tuple[str, ...]:
         """Return the keys of a recipient's deliveries: by their phone, and by its other forms."""
@@ -221,6 +270,25 @@ class Decider:
                 is_unexplained = fingerprint in known.unexplained.get(message, ())
                 found = Decision(index, "unresolved", reasons=(UNEXPLAINED,) if is_unexplained else ())
         return found
+
+    def _is_left_out(self, message: Message, phone: str) -> bool:
+        """Return whether a person is not in the sample; follow-ups go to whom the message before went to."""
+        bound, draw = self._sampled_below, self._draw_sample
+        return bound is not None and draw is not None and message.after is None and draw(phone) >= bound
+
+    def list_texted(self, messages: Collection[str]) -> set[str]:
+        """Return the fingerprints of people who got some messages, or may have, in this wave if it is one."""
+        shelves = (self._known.sent, self._known.unresolved)
+        found = set[str]().union(*(shelf.get(one, set()) for shelf in shelves for one in messages))
+        ending = f"@{self._occasion}" if self._occasion else ""
+        return {one.partition("@")[0] for one in found if one.endswith(ending)}
+
+    def may_draw(self, recipient: Recipient, texted: Collection[str]) -> bool:
+        """Return whether somebody may be texted, and was not: a sample is of these."""
+        if recipient.phone in self._excluded or self._find_bar(recipient) is not None:
+            return False
+        key = self._key
+        return key is None or not any(key.fingerprint(one) in texted for one in list_forms(recipient.phone))
 
     def _find_bar(self, recipient: Recipient) -> Disposition | None:
         """Return the bar to all messages for a recipient, if any."""
@@ -341,7 +409,7 @@ class Decider:
         now: datetime,
     ) -> Decision | SendNow:
         moment = now if earliest is None else max(now, earliest)
-        decision = timekeeper.decide(recipient.phone, recipient.timezone, moment, recipient.region)
+        decision = self._keep_time(index, timekeeper, recipient, moment)
         waits = (_WAITING,) if moment > now else ()
         if isinstance(decision, SendNow):
             if not waits:
@@ -355,6 +423,18 @@ class Decider:
             return Decision(index, "deferred", due=decision.due, reasons=reasons)
         disposition = _REFUSED.get(decision.kind, "timezone_unknown")
         return Decision(index, disposition, reasons=(f"{decision.reason}: {decision.hint}",))
+
+    def _keep_time(
+        self, index: int, timekeeper: Timekeeper, recipient: Recipient, moment: datetime
+    ) -> TimeDecision:
+        """Return what the hours say of a moment, and the recipient's date if the message goes by one."""
+        phone, zone, region = recipient.phone, recipient.timezone, recipient.region
+        when = self._compiled[index].message.when
+        time = None if when is None else self._dates.read(index, recipient)
+        if when is None or time is None:
+            return timekeeper.decide(phone, zone, moment, region)
+        own = self._later[index][self._find_message(index, phone).method]
+        return decide_by_date(own, when.rule, time, phone, zone, moment, region)
 
     def _find_message(self, index: int, phone: str) -> Message:
         """Return a message as its recipient gets it."""

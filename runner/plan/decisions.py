@@ -114,6 +114,11 @@ class Decision(NamedTuple):
             occasion=self.occasion,
         )
 
+    def give_up(self, disposition: Disposition) -> Decision:
+        """Return the decision that a message which goes now or later does not go at all."""
+        is_over = self.counts or self.comes_later
+        return Decision(self.message, disposition, arm=self.arm, occasion=self.occasion) if is_over else self
+
 
 Assigned = tuple["Recipient", list[Decision]]
 """A recipient and the decisions on them, in the order of the messages."""

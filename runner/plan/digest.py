@@ -60,10 +60,12 @@ class DeliveryDigest:
         self._entries = entries
         self._extend = [one.extend for one in entries]
 
-    def add(self, phone: str, message: int, digest: str) -> None:
+    def add(self, phone: str, message: int, digest: str, occasion: str = "") -> None:
         """Add a delivery to a phone (E.164), of a message by its place, with the hexadecimal digest."""
-        number = int(phone)
-        self._extend[number % PRIME >> SHIFT](_pack(message, bytes.fromhex(digest), number))
+        number, content = int(phone), bytes.fromhex(digest)
+        if occasion:
+            content = hashlib.blake2b(content + occasion.encode(), digest_size=_DIGEST_BYTES).digest()
+        self._extend[number % PRIME >> SHIFT](_pack(message, content, number))
 
     def finish(self) -> dict[int, bytes]:
         """Return the digests of the shards that have deliveries."""

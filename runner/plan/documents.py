@@ -180,6 +180,7 @@ class PlannedCampaign(Part, frozen=True):
             sent meanwhile.
         unread_replies: replies on the target that texts of this campaign wait for; None if it waits for none.
         wave: the wave that it is of; None if it has none.
+        completed: people who have answered to the end, as last reconciled; None without `limits.completes`.
         refusals: the safety limits that the plan breaks; apply sends nothing if there is one.
         people: who get something now, each once, however many messages they get.
         people_later: who get nothing now, and something later, by what is known now.
@@ -197,6 +198,7 @@ class PlannedCampaign(Part, frozen=True):
     pause: Pause | None
     unread_replies: UnreadReplies | None
     wave: PlannedWave | None
+    completed: Count | None
     refusals: tuple[str, ...]
     people: Count
     people_later: Span

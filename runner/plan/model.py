@@ -143,9 +143,12 @@ class MessageCounts(Part, frozen=True):
         opt_out_doubtful: may have asked not to be texted: a person must decide.
         control_group: the experiment's holdout.
         no_consent: without the consent on record that the policy requires.
+        not_sampled: not drawn for the campaign's sample.
+        no_date: of a message with `when`, or a follow-up of one: the cell that it goes by is blank.
         awaiting: of a follow-up: the message before it is not sent to them, or its answers were not read
             since the wait was over.
         not_qualified: of a follow-up: not among those whom `to` means.
+        missed: of a message with `when`: its time is over, or outside the hours (`outside_hours: skip`).
         timezone_unknown: when they may be texted cannot be told; `reasons` says why.
         no_rule: with legal hours: those of their place are not known; `reasons` names it.
         expired: the campaign's `expires` comes before their next hour.
@@ -153,6 +156,7 @@ class MessageCounts(Part, frozen=True):
         open_session: behind an open survey of theirs this would queue at the service: it waits until that has
             ended, as last read; `reasons` says whose it is.
         capped: texted as often as the frequency cap allows.
+        enough: not needed: as many people as `limits.completes` says have answered to the end.
         paused: to be sent now, were the campaign not paused.
         over_limit: beyond --limit: left for a later run.
         to_send: to be sent now.
@@ -184,13 +188,17 @@ class MessageCounts(Part, frozen=True):
     already_sent: Count = 0
     unresolved: Count = 0
     no_consent: Count = 0
+    not_sampled: Count = 0
+    no_date: Count = 0
     awaiting: Count = 0
     not_qualified: Count = 0
+    missed: Count = 0
     timezone_unknown: Count = 0
     no_rule: Count = 0
     expired: Count = 0
     open_session: Count = 0
     capped: Count = 0
+    enough: Count = 0
     deferred: Count = 0
     paused: Count = 0
     over_limit: Count = 0
@@ -278,12 +286,13 @@ class PlannedLaunch:
 
 
 class Offer(NamedTuple):
-    """A message that a recipient would get."""
+    """A message that a recipient would get, not before its `earliest` moment, if it goes by a date."""
 
     message: Message
     payload: Payload
     arm: str | None
     occasion: str = ""
+    earliest: datetime | None = None
 
 
 class PlannedWave(Part, frozen=True):
@@ -323,6 +332,7 @@ class CampaignPlan:
         refusals: broken safety limits, in words.
         pause: a person's request to pause the campaign; None if there is none.
         unread: overdue unread replies that texts wait for; None if there are none.
+        completed: people who have answered to the end, as last reconciled; None without `limits.completes`.
         wave: its wave; None if it has none, and never had.
         parts: the files of its launches by partition; empty if none were written.
     """
@@ -337,6 +347,7 @@ class CampaignPlan:
     recipients_later: Span = NOBODY
     unread: UnreadReplies | None = None
     wave: PlannedWave | None = None
+    completed: int | None = None
     parts: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     @property

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from runner.ledger.people.replies import UnreadReplies
     from runner.ledger.people.suppressions import Pause
     from runner.plan.decisions import Assigned
+    from runner.plan.survey import AudienceSurvey
     from runner.text.payload import CompiledMessage
     from runner.timing.legal_hours import LawBook
 
@@ -39,6 +40,8 @@ class PlanContext:
         law: the legal sending hours; None if the campaign does not apply them.
         pause: a person's request to pause the campaign; None if there is none.
         unread: unread replies on the target; None if there are none.
+        survey: what the whole audience decides; None if nothing does.
+        completed: people who have answered to the end; None without `limits.completes`.
         waves: people texted by wave, the earliest wave first; empty without waves on record.
     """
 
@@ -53,6 +56,8 @@ class PlanContext:
     pause: Pause | None = None
     unread: UnreadReplies | None = None
     waves: Mapping[str, int] = field(default_factory=dict)
+    survey: AudienceSurvey | None = None
+    completed: int | None = None
 
     @property
     def has_sessions(self) -> bool:

@@ -370,7 +370,7 @@ def count_assignments(
             payload = assignment.payload
             if payload is not None:
                 gets_something = True
-                add_delivery(recipient.phone, index, payload.digest)
+                add_delivery(recipient.phone, index, payload.digest, assignment.occasion)
                 add_group(group_of(assignment, payload))
         if gets_something:
             people += 1

@@ -16,7 +16,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from runner.audience.audience import AudienceTally, find_consent_changes, iterate_audience, read_excluded
+from runner.audience.audience import (
+    AudienceTally,
+    find_consent_changes,
+    find_other_dates,
+    iterate_audience,
+    read_excluded,
+)
 from runner.campaign.model import DEFAULT_RECIPIENTS_PER_SEND, FileRecipients
 from runner.errors import PlanChangedError
 from runner.execution import LocalExecutor
@@ -61,6 +67,7 @@ class AudiencePass:
         pause: a person's request to pause the campaign; None if there is none.
         unread: unread replies that all texts wait for; None if there are none.
         last_day: the latest valid day of consent; None if consent is not required.
+        completed: people who have answered to the end; None without `limits.completes`.
         wave: the campaign's wave beside those on record; None without waves.
         names: the variables that the texts refer to.
         included: the included texts, by name.
@@ -83,8 +90,9 @@ class AudiencePass:
             None if context is None else find_overdue(campaign, context.unread, context.now, options)
         )
         self.last_day = find_last_day(campaign, context)
+        self.completed = None if context is None else context.completed
         self.wave = PlannedWave.of(campaign.wave, {} if context is None else context.waves)
-        self.names = frozenset[str]().union(*(compiled_message.names for compiled_message in compiled))
+        self.names = campaign.date_columns.union(*(compiled_message.names for compiled_message in compiled))
         self.included = included
         self._options = options
         self._context = context
@@ -118,6 +126,8 @@ class AudiencePass:
     ) -> Iterator[Assigned]:
         """Yield `people` with the decisions on them; at most `limit` get something now (None: all)."""
         served, last_day, unread, is_paused = 0, self.last_day, self.unread, self.pause is not None
+        most, completed = self.campaign.limits.completes, self.completed
+        is_enough = most is not None and completed is not None and completed >= most
         follows, outlook = decider.follows, None if is_paused else decider.outlook
         for recipient in people:
             if last_day is None or recipient.consent_day is None or recipient.consent_day <= last_day:
@@ -125,6 +135,8 @@ class AudiencePass:
             else:
                 found = decider.assign(recipient._replace(has_consent=False), reporter)
                 assignments = [_say_why(assignment, last_day) for assignment in found]
+            if is_enough:
+                assignments = [assignment.give_up("enough") for assignment in assignments]
             if is_paused:
                 assignments = [assignment.hold("paused") for assignment in assignments]
             elif unread is not None:
@@ -255,6 +267,7 @@ def _add_up(
         pause=going.pause,
         unread=going.unread,
         wave=going.wave,
+        completed=going.completed,
         recipients_later=Span(counts.sure, counts.later),
     )
 
@@ -314,6 +327,7 @@ class Planner:
         read = {file: campaign.stamp or stamp_file(file)}
         self.stamps = {**read, **_stamp_files(self._audience), **stamps}
         self._consent_changes: Mapping[int, ConsentChange] = {}
+        self._other_dates: Mapping[int, tuple[Recipient, ...]] = {}
         self._sends_several = False
         self.texted: TextedPeople | None = None
         self.watched: dict[str, Decision] = {}
@@ -330,6 +344,7 @@ class Planner:
         self._going = going
         self._sizes = [LaunchSizes() for _ in going.compiled]
         self._consent_changes = find_consent_changes(self._campaign, going.last_day)
+        self._other_dates = find_other_dates(self._campaign, going.names)
         audience = AudienceTally()
         return Division(self._plan_whole, [(self._make_assigner(problems), audience)], audience)
 
@@ -449,7 +464,8 @@ class Planner:
     def _pass_over(
         self, decider: Decider, reporter: RowReporter, problems: Problems, tally: AudienceTally
     ) -> Iterator[Assigned]:
-        people = iterate_audience(self._campaign, self._going.names, problems, tally, self._consent_changes)
+        names, changes, others = self._going.names, self._consent_changes, self._other_dates
+        people = iterate_audience(self._campaign, names, problems, tally, changes, others)
         return self._going.iterate(people, decider, reporter, self._options.limit)
 
 
@@ -461,7 +477,9 @@ def iterate_offers(
     decider = going.make_assigner(
         read_excluded(campaign, Problems()), known, None if known.is_empty() else key
     )
-    for recipient in iterate_audience(campaign, going.names, Problems(), AudienceTally()):
+    others = find_other_dates(campaign, going.names)
+    people = iterate_audience(campaign, going.names, Problems(), AudienceTally(), others=others)
+    for recipient in people:
         yield recipient.phone, list(decider.offer(recipient))
 
 

@@ -35,6 +35,8 @@ class QuestionOutline:
 
     There are no responses for a freeform question. `conclude_on` is an answer that ends the survey early.
     `values` are those that the campaign gives its responses, None for one whose text says it; empty if none.
+    All of it is in the default language; `translations` has each response in all languages, the default
+    first, and `endings` the answer that ends the survey; both are empty in a campaign without languages.
     """
 
     tag: str
@@ -43,6 +45,18 @@ class QuestionOutline:
     scale: Scale = "choice"
     conclude_on: str | None = None
     values: tuple[ResponseValue | None, ...] = ()
+    translations: tuple[tuple[str, ...], ...] = ()
+    endings: tuple[str, ...] = ()
+
+    @property
+    def all_responses(self) -> Sequence[Sequence[str]]:
+        """Each response in all languages, the default first."""
+        return self.translations or [(text,) for text in self.responses]
+
+    @property
+    def all_endings(self) -> Sequence[str]:
+        """The answer that ends the survey, in all languages; empty if none does."""
+        return self.endings or ([] if self.conclude_on is None else [self.conclude_on])
 
 
 @dataclass(frozen=True, slots=True)

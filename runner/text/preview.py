@@ -10,9 +10,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from runner.campaign.model import AnswerCondition
 from runner.document import Count, Part
 from runner.source.normalize import fold_answer
-from runner.source.quantity import read_leading_number
+from runner.source.quantity import read_leading_number, write_duration
 from runner.text.outgoing import question_as_asked
 from runner.text.segment import Encoding, count_segments, find_substitute
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.audience.audience import Recipient
-    from runner.campaign.model import Message
+    from runner.campaign.model import Campaign, Message
     from runner.text.outgoing import Definition
     from runner.text.payload import MessageRenderer, Payload
 
@@ -50,6 +51,37 @@ class Turn(Part, frozen=True):
     question_tag: str | None = None
     skipped: Count = 0
     taken: str | None = None
+
+
+class Branch(Part, frozen=True):
+    """A follow-up that goes by the answer to a question.
+
+    Attributes:
+        question_tag: the question's tag.
+        values: the answers that are meant, as the campaign writes them.
+        message: the id of the follow-up.
+        wait: the time between the answer and the follow-up; empty for none.
+    """
+
+    question_tag: str
+    values: tuple[str, ...]
+    message: str
+    wait: str
+
+
+def list_branches(campaign: Campaign, message: Message) -> tuple[Branch, ...]:
+    """Return the follow-ups that go by the answers to a message."""
+    return tuple(
+        Branch(
+            one.to.question,
+            one.to.values,
+            one.id,
+            "" if one.after is None else write_duration(one.after.wait),
+        )
+        for one in campaign.messages
+        if isinstance(one.to, AnswerCondition)
+        and any(asking.id == message.id for asking in campaign.list_asking(one))
+    )
 
 
 class Bubble(Part, frozen=True, kw_only=True):

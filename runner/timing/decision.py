@@ -48,7 +48,7 @@ def count_due(due: Iterable[Due] | Mapping[Due, int]) -> tuple[DueHour, ...]:
     return tuple(DueHour(day, hour, recipients) for (day, hour), recipients in sorted(hours.items()))
 
 
-RefusalKind = Literal["expired", "timezone_unknown", "never_open", "no_rule"]
+RefusalKind = Literal["expired", "timezone_unknown", "never_open", "no_rule", "missed"]
 
 _FOR_EVER = datetime.max.replace(tzinfo=UTC)
 _BY_SCHEDULE = "`no_rule: schedule` in `policy` would go by `schedule` alone"
@@ -59,13 +59,13 @@ class Reason:
     """One reason that delays a text.
 
     Attributes:
-        kind: `law`, or the campaign's `not_before` or `send_between` (with `days`).
+        kind: `law`, or the campaign's `not_before`, `send_between` (with `days`) or `date` (`when`).
         citation: the law; None for the campaign's own hours.
         holiday: the public holiday that closes a law's hours, if it is one.
         keys: the keys of the campaign's own hours, in words; empty for a law.
     """
 
-    kind: Literal["not_before", "send_between", "law"]
+    kind: Literal["not_before", "send_between", "law", "date"]
     citation: str | None = None
     holiday: str | None = None
     keys: str = ""
@@ -75,6 +75,8 @@ class Reason:
         """The closed hours in words, the same for all recipients that wait for them."""
         if self.kind == "not_before":
             return "`not_before` is still to come"
+        if self.kind == "date":
+            return "the moment that `when` says is still to come"
         if self.holiday is not None:
             return f"a public holiday of their place ({self.holiday}): {self.citation}"
         if self.citation is not None:
@@ -121,7 +123,7 @@ _EXPIRED = Refuse(
     "the campaign's `expires` comes before the next moment at which it may be sent",
     "move `expires`, or start earlier",
 )
-_UNKNOWN = Refuse(
+TIMEZONE_UNKNOWN = Refuse(
     "timezone_unknown",
     "the number does not tell its time zone",
     "give one in a `timezone_column`, or set `timezone_unknown: campaign` in `policy`",
@@ -216,6 +218,23 @@ class Timekeeper:
         locality = self._locate(phone, zone, region)
         return () if isinstance(locality, Refuse) else locality.zones
 
+    def find_clocks(self, phone: str, zone: str | None, region: str | None) -> tuple[str, ...]:
+        """Return the time zones whose clocks a recipient may live by; none if nothing is known."""
+        return locate(phone, zone, region)[0] or ((self._fallback,) if self._fallback is not None else ())
+
+    def find_hours(
+        self, phone: str, zone: str | None, moment: datetime, region: str | None
+    ) -> tuple[datetime, datetime] | None:
+        """Return the last hours (UTC) that open at or before a moment; None if not within eight days."""
+        locality = self._locate(phone, zone, region)
+        return None if isinstance(locality, Refuse) else locality.calendar.find_last(moment)
+
+    def bound(self, start: datetime, end: datetime) -> tuple[datetime, datetime] | None:
+        """Return the part of a stretch of time within `not_before` and `expires`; None if there is none."""
+        start = max(start, self._schedule.not_before or start)
+        end = min(end, self._schedule.expires or end)
+        return (start, end) if start < end else None
+
     def _decide_anew(self, phone: str, zone: str | None, moment: datetime, region: str | None) -> Decision:
         locality = self._locate(phone, zone, region)
         if isinstance(locality, Refuse):
@@ -246,7 +265,7 @@ class Timekeeper:
             # If every hour is open, the zone makes no difference.
             zones = (self._schedule.timezone or "UTC",)
         if not zones:
-            return _UNKNOWN
+            return TIMEZONE_UNKNOWN
         if self._law is None:
             places = ()
         known = self._localities.get((zones, places))

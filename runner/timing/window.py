@@ -162,15 +162,27 @@ class Calendar:
                 return datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC)
         return None
 
+    def find_last(self, moment: datetime) -> tuple[datetime, datetime] | None:
+        """Return the last interval (UTC) that opens at or before a moment, and not eight days before it."""
+        second = int(moment.timestamp() // 1)
+        start = second - second % _DAY - _SOON
+        found = [one for one in self._list_openings(start, _SOON + 2 * _DAY) if one[0] <= second]
+        if not found:
+            return None
+        return datetime.fromtimestamp(found[-1][0], UTC), datetime.fromtimestamp(found[-1][1], UTC)
+
     def _work_out(self, start: int, length: int) -> None:
         self._start, self._end = start, start + length
-        self._openings = ((start, start + length),)
+        self._openings = self._list_openings(start, length)
+
+    def _list_openings(self, start: int, length: int) -> Openings:
+        found: Openings = ((start, start + length),)
         for local in self.windows:
             # An empty intersection stays empty, as for toll-free numbers in office hours.
-            if self._openings and (local.holidays is not None or not local.window.is_whole_week()):
-                end = start + length
-                opened = find_openings(local.window, local.zone, start, end, local.holidays)
-                self._openings = intersect(self._openings, opened)
+            if found and (local.holidays is not None or not local.window.is_whole_week()):
+                opened = find_openings(local.window, local.zone, start, start + length, local.holidays)
+                found = intersect(found, opened)
+        return found
 
 
 @lru_cache(maxsize=_ZONES_KEPT)

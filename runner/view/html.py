@@ -117,7 +117,7 @@ def _write(block: Block, level: int) -> str:  # noqa: C901, PLR0911  # one case 
         case TableBlock():
             return _write_table(block)
         case Code(text):
-            return f"<pre>{escape(text)}</pre>\n"
+            return f'<pre dir="auto">{escape(text)}</pre>\n'
         case Chart(svg, table):
             return f"<figure><figcaption>{_escape(table.caption)}</figcaption>{svg}</figure>\n"
         case Stack():

@@ -139,6 +139,7 @@ class AppliedCampaign(Part, frozen=True, kw_only=True):
         waiting: recipients whose earlier message of the campaign was not sent in this run, or may have been:
             a later run sends.
         capped: recipients who reached the frequency cap after the plan was made.
+        enough: recipients who are not needed: as many people as `limits.completes` says have answered.
         recipients_sent: recipients of the accepted launches.
         launches: one entry a launch; left out if there are too many to list.
     """
@@ -155,6 +156,7 @@ class AppliedCampaign(Part, frozen=True, kw_only=True):
     expired: Count
     opted_out: Count
     capped: Count
+    enough: Count
     open_session: Count
     opt_out_doubtful: Count
     no_rule: Count

@@ -234,11 +234,11 @@ class CampaignReporter:
                 key.fingerprint(recipient.phone),
                 recipient.phone if self._options.include_pii else "",
                 "1" if is_control else "0",
-                *(column.read(recipient.vars) for column in self._columns),
-                self._language.read(recipient.vars) if self._language else "",
+                *(column.read(recipient) for column in self._columns),
+                self._language.read(recipient) if self._language else "",
                 self._join_cells(recipient),
                 "1" if may_call(recipient.phone) else "",
-                *(column.read(recipient.vars) for column in self._exported),
+                *(column.read(recipient) for column in self._exported),
             )
         if problems.error_count:
             raise CampaignError(

@@ -8,7 +8,7 @@ from runner.audience.phone import mask_phone
 from runner.audience.rows import leave_out_blank
 from runner.campaign.timing_words import describe_timing
 from runner.text.include import include_folder
-from runner.text.preview import Bubble, Turn, list_bubbles
+from runner.text.preview import Branch, Bubble, Turn, list_branches, list_bubbles
 from runner.text.segment import advise
 from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler
 from runner.view.blocks import Code, Items, Section
@@ -30,7 +30,9 @@ def show_one(campaign: Campaign, conversations: Iterable[Conversation]) -> Itera
     """Yield the conversations of one person."""
     for one in conversations:
         timing = Items(list(describe_timing(campaign, one.message)))
-        yield Section(_title(one.message, one.arm, one.language), [timing, *_show_conversation(one)])
+        yield Section(
+            _title(one.message, one.arm, one.language), [timing, *_show_conversation(campaign, one)]
+        )
 
 
 def show_worst(
@@ -42,7 +44,7 @@ def show_worst(
         shown = [
             Section(
                 f"case {number}: {_who(case)}",
-                [Items(list(map(_reason_words, case.reasons))), *_show_conversation(case)],
+                [Items(list(map(_reason_words, case.reasons))), *_show_conversation(campaign, case)],
             )
             for number, case in enumerate(cases, start=1)
         ]
@@ -77,15 +79,19 @@ def _remarks(finder: CaseFinder) -> Iterator[str]:
         yield f"and {count_words(len(ranked) - _SHOWN_CHARACTERS, 'more character')} outside GSM-7"
 
 
-def _show_conversation(conversation: Conversation) -> Iterator[Block]:
-    yield from _show_bubbles(conversation.bubbles, is_text=conversation.message.method == "SMS")
+def _show_conversation(campaign: Campaign, conversation: Conversation) -> Iterator[Block]:
+    message = conversation.message
+    branches = list_branches(campaign, message)
+    yield from _show_bubbles(conversation.bubbles, branches, is_text=message.method == "SMS")
 
 
-def _show_bubbles(bubbles: Sequence[Bubble], *, is_text: bool) -> Iterator[Block]:
+def _show_bubbles(bubbles: Sequence[Bubble], branches: Sequence[Branch], *, is_text: bool) -> Iterator[Block]:
     """Yield each text with what follows it, and for texts with their segments."""
     for bubble in bubbles:
         badge = f" [{_badge(bubble)}]" if is_text else ""
         turns = [_turn_words(turn, bubble, is_text=is_text) for turn in bubble.turns]
+        own = [one for one in branches if bubble.question_tag == one.question_tag]
+        turns += [_branch_words(one) for one in own]
         yield Section(f"{_name(bubble)}{badge}", [Code(bubble.text), Items(turns)])
 
 
@@ -105,6 +111,11 @@ def _turn_words(turn: Turn, bubble: Bubble, *, is_text: bool) -> str:
     skipped = f", {count_words(turn.skipped, 'question')} skipped" if turn.skipped else ""
     taken = "" if turn.taken is None else f', taken for "{printable(turn.taken)}" by its line,'
     return f"{_answer_words(turn)}{taken} → {_name(turn)}{skipped}"
+
+
+def _branch_words(branch: Branch) -> str:
+    later = f" after {branch.wait}" if branch.wait else ""
+    return f"{' or '.join(map(printable, branch.values))} → message {branch.message}{later}"
 
 
 def _answer_words(turn: Turn) -> str:
@@ -137,10 +148,13 @@ def show_example(campaign: Campaign) -> Iterator[Block]:
     for message in campaign.messages:
         for arm, varied in campaign.list_arms(message.id).items() or ((None, message),):
             timing = Items(list(describe_timing(campaign, varied)))
+            branches = list_branches(campaign, message)
             codes = (None,) if campaign.languages is None else campaign.languages.known
             for code in codes:
                 bubbles = list_bubbles(_define(varied.in_language(code) if code else varied, show))
-                yield Section(_title(varied, arm, code), [timing, *_show_bubbles(bubbles, is_text=False)])
+                yield Section(
+                    _title(varied, arm, code), [timing, *_show_bubbles(bubbles, branches, is_text=False)]
+                )
 
 
 def _define(message: Message, show: Callable[[TemplateText], str]) -> dict[str, Any]:

@@ -16,11 +16,13 @@ from runner.source.diagnostic import Problems
 from runner.text.include import include_folder
 from runner.text.payload import CompiledMessage, compile_messages
 from runner.text.preview import (
+    Branch,
     Bubble,
     CaseFinder,
     CaseReason,
     Conversation,
     UnplainCharacter,
+    list_branches,
 )
 from runner.text.template import TextCompiler
 from runner.view.blocks import Sentence
@@ -54,6 +56,7 @@ class PreviewedConversation(Part, frozen=True):
         conversation: the texts, in the order in which they arrive.
         reasons: why this conversation is shown; none if it was asked for.
         language: of the texts, in a campaign with `languages`.
+        branches: the follow-ups that go by its answers, if there are any.
     """
 
     message: str
@@ -67,6 +70,7 @@ class PreviewedConversation(Part, frozen=True):
     conversation: tuple[Bubble, ...]
     reasons: tuple[CaseReason, ...]
     language: str | UnsetType = UNSET
+    branches: tuple[Branch, ...] | UnsetType = UNSET
 
 
 class PreviewRemark(Part, frozen=True):
@@ -280,6 +284,7 @@ def _describe_conversation(preview: Preview, one: Conversation) -> PreviewedConv
         one.bubbles,
         one.reasons,
         one.language or UNSET,
+        list_branches(preview.campaign, one.message) or UNSET,
     )
 
 

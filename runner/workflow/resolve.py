@@ -13,7 +13,12 @@ from runner.document import Count, Described, Document, FailedCampaign, Part, bu
 from runner.errors import RunnerError, UsageError
 from runner.ledger.model import Outcome
 from runner.ledger.record.deliveries import record_outcomes
-from runner.ledger.record.entry import adopt_in_part, dismiss_launches, list_unexplained
+from runner.ledger.record.entry import (
+    UnexplainedLaunch,
+    adopt_in_part,
+    dismiss_launches,
+    list_unexplained,
+)
 from runner.ledger.record.unsettled import list_unsettled
 from runner.source.normalize import normalize_guid
 from runner.wording import count_words
@@ -28,7 +33,6 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.delivery.comparison import Candidate
-    from runner.ledger.record.entry import UnexplainedLaunch
     from runner.workflow.scope import Scope
 
 
@@ -300,6 +304,8 @@ class _Resolving:
     def _adopt(self, chosen: Sequence[tuple[OpenLaunch, Candidate | None]], message: str | None) -> None:
         """Record launches as sent by their campaigns; those of unknown outcome as their candidates."""
         messages = [one.choose_message(message) for one, _ in chosen]
+        for (one, _), name in zip(chosen, messages, strict=True):
+            _require_date(one, name)
         reached: list[tuple[Campaign, set[str]]] = []
         for (one, candidate), name in zip(chosen, messages, strict=True):
             people = one.people
@@ -381,6 +387,19 @@ def _choose(found: Sequence[OpenLaunch], otherwise: str) -> OpenLaunch:
 
 def _is_certain(one: OpenLaunch) -> bool:
     return isinstance(one.launch, Verdict) and one.launch.match is not None
+
+
+def _require_date(one: OpenLaunch, message_id: str) -> None:
+    """Refuse to adopt a launch of a message by a date if its people have several dates."""
+    campaign, launch = one.campaign, one.launch
+    message = next((each for each in campaign.messages if each.id == message_id), None)
+    is_dated = message is not None and campaign.find_date_column(message) is not None
+    if is_dated and isinstance(launch, UnexplainedLaunch) and not launch.occasion:
+        raise RunnerError(
+            f"{campaign.name}: the people of {launch.project_launch_guid} have several dates, and nothing "
+            f"says which of them {message_id!r} was sent for",
+            hint="--not-sent has it sent for their dates to come; `exclude` keeps people out",
+        )
 
 
 def _pair_certain(meant: Iterable[OpenLaunch]) -> list[tuple[OpenLaunch, Candidate | None]]:

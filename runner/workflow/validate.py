@@ -8,7 +8,7 @@ from functools import partial
 from glob import escape
 from typing import TYPE_CHECKING
 
-from runner.audience.audience import AudienceTally, iterate_audience
+from runner.audience.audience import AudienceTally, OtherDates, iterate_audience
 from runner.audience.table import normalize_name
 from runner.campaign.checks import find_late_follow_ups
 from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType, build
@@ -162,25 +162,35 @@ def _find_derived_name(campaign: Campaign) -> Iterator[Diagnostic]:
         )
 
 
+_Texted = tuple[int, tuple[str, ...]]
+"""A phone as a number, and the dates for which it is texted."""
+
+
 def _find_shared_phones(campaign: Campaign) -> Iterator[Diagnostic]:
     """Warn of phones that stand under two names, where texts call people by name.
 
     The first pass finds the phones that repeat, so that few names are kept.
     """
     compiler = TextCompiler(include_folder(campaign))
-    texts = (text for message in campaign.messages for text in message.iterate_texts())
+    texts = (
+        text
+        for message in campaign.messages
+        for sent in campaign.iterate_sent(message)
+        for text in sent.iterate_texts()
+    )
     used = (compiler.find_references(text).names for text in texts)
     names = frozenset(name for one in used for name in one if normalize_name(name) in _NAMES_OF_PEOPLE)
     if not names:
         return
     read = partial(iterate_audience, campaign, problems=Problems(), tally=AudienceTally(), keeps_repeats=True)
-    seen, repeated = set[int](), set[int]()
-    for recipient in read(names=frozenset()):
-        number = int(recipient.phone)
+    list_dates = OtherDates(campaign).list_dates
+    seen, repeated = set[_Texted](), set[_Texted]()
+    for recipient in read(names=campaign.date_columns):
+        number = int(recipient.phone), list_dates(recipient)
         (repeated if number in seen else seen).add(number)
-    firsts: dict[int, tuple[frozenset[str], str]] = {}
-    for recipient in read(names=names):
-        if (number := int(recipient.phone)) not in repeated:
+    firsts: dict[_Texted, tuple[frozenset[str], str]] = {}
+    for recipient in read(names=names | campaign.date_columns):
+        if (number := (int(recipient.phone), list_dates(recipient))) not in repeated:
             continue
         name = frozenset(" ".join(str(recipient.vars.get(one, "")) for one in names).casefold().split())
         place = f"line {recipient.line} of {recipient.file.name}"

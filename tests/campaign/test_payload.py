@@ -122,7 +122,7 @@ def test_the_whole_conversation_is_counted_too(renderers: list[MessageRenderer])
     assert (plain.segments_max, plain.largest, plain.segments_plain) == (5, 1, 5)
     assert (costly.segments, costly.segments_max, costly.largest) == (2, 8, 4)
     assert (costly.costly, costly.segments_plain) == ("ı", 6)
-    assert call.render({"name": "Ağa"})[2:] == (0, None, 0, 0, 0)
+    assert call.render({"name": "Ağa"})[2:7] == (0, None, 0, 0, 0)
 
 
 def test_what_a_text_sets_is_its_own(campaign: Callable[[str], Campaign], tmp_path: Path) -> None:

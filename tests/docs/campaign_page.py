@@ -75,7 +75,7 @@ class _Page:
         return [
             kind
             for kind in self._defs.values()
-            if "properties" not in kind and _link(kind["title"].lower()) in tables
+            if "properties" not in self._follow(kind) and _link(kind["title"].lower()) in tables
         ]
 
     def render_section(self, section: Section) -> str:
@@ -94,7 +94,7 @@ class _Page:
             place = f"{section.place}.{key}" if section.place else key
             for value in _forms_of(key, raw, section.schema):
                 repeated = value.get("items", {})
-                found = self._defs.get(_target(value) or _target(repeated), {})
+                found = self._follow(self._defs.get(_target(value) or _target(repeated), {}))
                 if "properties" in found:
                     examples = value.get("examples", raw.get("examples", []))
                     yield Section(found, f"{place}[]" if repeated else place, examples)
@@ -119,7 +119,12 @@ class _Page:
         return f"| {' | '.join(_escape_bars(cell) for cell in cells)} |"
 
     def _is_section(self, value: Schema) -> bool:
-        return "properties" in self._defs.get(_target(value), {})
+        return "properties" in self._follow(self._defs.get(_target(value), {}))
+
+    def _follow(self, kind: Schema) -> Schema:
+        """Return the mapping that a kind is unless it is a text by language; else the kind itself."""
+        whole = self._defs.get(_target(kind.get("else", {})), kind)
+        return whole if "properties" in whole else kind
 
     def _name_kind(self, value: Schema, *, repeated: bool = False) -> str:
         target = self._defs.get(_target(value))

@@ -49,7 +49,7 @@ def preview(
         runner preview campaigns/customer-pulse.yaml
         runner preview campaigns/customer-pulse.yaml --phone +14155550101
         runner preview campaigns/customer-pulse.yaml --message ask
-        runner preview campaigns/three-languages.yaml --language ar
+        runner preview campaigns/visit-feedback.yaml --language ar
     """
     preview = preview_campaign(scope, campaign_file, phone=phone, region=region, **wishes)
     show(preview, format_, preview.show())

@@ -24,7 +24,7 @@ from runner.ledger.files.lockfile import (
     parse_lockfile,
 )
 from runner.ledger.files.sealed import digest_text
-from runner.ledger.fingerprint import digest_people
+from runner.ledger.fingerprint import DATE, digest_people
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.people.history import EarlierMessage, read_earlier
@@ -161,13 +161,19 @@ def read_earlier_messages(
 def read_waves(connection: Connection, identity: Identity, messages: Collection[str]) -> dict[str, int]:
     """Return the people whom messages have reached, or may have, by wave; the earliest wave first.
 
+    Messages that went by a date are of no wave.
+
     The wave is empty for texts from before there were any. Nothing is counted unless there are waves.
     """
     row = find_record(connection, identity.target, identity.names)
     if row is None:
         return {}
     ids = [name for name, current in identity.message_ids.items() if current in messages]
-    is_own = and_(launches.c.campaign_id == row.id, launches.c.message.in_(ids))
+    is_own = and_(
+        launches.c.campaign_id == row.id,
+        launches.c.message.in_(ids),
+        launches.c.occasion.not_like(f"{DATE}%"),
+    )
     if (
         connection.execute(select(launches.c.id).where(is_own, launches.c.occasion != "").limit(1)).first()
         is None

@@ -148,14 +148,19 @@ def count_answered(
 
     Confirmed opt-outs by reply, and the `refused` results, by their `result_guid`, are no answers.
     """
-    is_refusal = is_evidence(
+    is_refusal = is_confirmed_refusal(campaign_id)
+    is_answer = and_(results.c.non_answer == "", ~is_refusal, results.c.result_guid.not_in(refused))
+    people = func.count(results.c.participant.distinct())
+    return count_results(connection, campaign_id, message_ids or {}, is_answer, people, wave=wave)
+
+
+def is_confirmed_refusal(campaign_id: int) -> ColumnElement[bool]:
+    """Return the condition for results of a campaign that are confirmed opt-outs."""
+    return is_evidence(
         opt_outs.c.target == _name_target(campaign_id),
         opt_outs.c.source == "reply",
         opt_outs.c.state == "confirmed",
     )
-    is_answer = and_(results.c.non_answer == "", ~is_refusal, results.c.result_guid.not_in(refused))
-    people = func.count(results.c.participant.distinct())
-    return count_results(connection, campaign_id, message_ids or {}, is_answer, people, wave=wave)
 
 
 def _name_target(campaign_id: int) -> ScalarSelect[str]:

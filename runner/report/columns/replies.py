@@ -17,8 +17,10 @@ participant's own text.
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from runner.campaign.answers import find_places
 from runner.campaign.scales import read_points, read_scale_point
 from runner.report.columns.engine import Engine, quote
 from runner.report.facts import AnswerReading, CampaignOutline, QuestionOutline
@@ -142,8 +144,7 @@ def _kind_of(question: QuestionOutline) -> str:
 
 
 def _list_offered(question: QuestionOutline) -> set[str]:
-    ending = () if question.conclude_on is None else (question.conclude_on,)
-    texts = (*question.responses, *ending)
+    texts = (*chain.from_iterable(question.all_responses), *question.all_endings)
     # The engine has neither case folding, as of ß, nor compatibility forms: it has either of these.
     return {folded for text in texts for folded in (fold_answer(text), text.strip().lower())}
 
@@ -154,15 +155,12 @@ def build_reader(question: QuestionOutline) -> Callable[[str, str], AnswerReadin
     Only `result_response` is matched to responses: the service alone knows what an index means. A freeform
     answer leaves nothing but its number, where the scale wants one.
     """
-    conclusion = None if question.conclude_on is None else fold_answer(question.conclude_on)
-    places: dict[str, int] = {}
-    for number, text in enumerate(question.responses):
-        places.setdefault(fold_answer(text), number)
+    endings, places = set(map(fold_answer, question.all_endings)), find_places(question.all_responses)
     points = read_points(question.scale, question.responses, question.values)
 
     def read(answer: str, response: str) -> AnswerReading:
         key = fold_answer(response)
-        concludes, place = key == conclusion, places.get(key)
+        concludes, place = key in endings, places.get(key)
         if not question.responses:
             wants_number = question.scale not in ("text", "choice")
             return AnswerReading(number=read_number(response) if wants_number else None, concludes=concludes)

@@ -45,7 +45,7 @@ class RunOptions:
     lock_timeout_s: float = 0.0
 
 
-_LEFT_BY_PLAN = ("deferred", "expired", "opt_out_doubtful", "open_session", "no_rule")
+_LEFT_BY_PLAN = ("deferred", "expired", "opt_out_doubtful", "open_session", "no_rule", "enough")
 """Reasons that a run's last line tells of whether the plan or the run found them."""
 
 
@@ -98,6 +98,8 @@ class CampaignRun:
         summary = self.summary
         left = {name: summary.left[name] for name in LEFT}
         left["not_tried"] = self.to_send - summary.recipients_tried - summary.left.total()
+        if summary.has_enough:
+            left["enough"], left["not_tried"] = left["enough"] + left["not_tried"], 0
         left["deferred"] += summary.recipients_too_late
         for name in _LEFT_BY_PLAN:
             left[name] += sum(getattr(message, name) for message in self.planned.plan.messages)

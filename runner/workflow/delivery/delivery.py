@@ -214,7 +214,8 @@ class DeliveryRun:
                 summary.refresh(ledger, campaign_id, provenance.id)
             count = summary.count("sent")
             # Stop asking a service that accepts nothing.
-            is_over = summary.pause is not None or self._has_ended([run]) or accepted == count
+            is_over = summary.pause is not None or summary.has_enough
+            is_over = is_over or self._has_ended([run]) or accepted == count
             if is_over or not released:
                 return
             with ledger.writing() as connection:

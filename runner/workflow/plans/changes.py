@@ -41,20 +41,21 @@ def _compare_campaign(ledger: Ledger, key: TargetKey, item: PlanResult) -> list[
         return []
     wanted = {one.id: min(_COMPARED, one.already_sent) for one in item.plan.messages}
     current: dict[str, dict[str, str]] = defaultdict(dict)
+    people = set[str]()
     for phone, offers in iterate_offers(campaign, RecordedDeliveries({}, {}), None):
         fingerprint = key.fingerprint(phone)
         for offer in offers:
-            message = offer.message.id
-            if on_occasion(fingerprint, offer.occasion) in record.known.sent.get(message, ()):
-                current[message][fingerprint] = offer.payload.digest
+            delivery = on_occasion(fingerprint, key.name_occasion(offer.occasion))
+            if delivery in record.known.sent.get(offer.message.id, ()):
+                current[offer.message.id][delivery] = offer.payload.digest
+                people.add(fingerprint)
         if all(len(current[message]) >= count for message, count in wanted.items()):
             break
-    people = {fingerprint for found in current.values() for fingerprint in found}
     with ledger.reading() as connection:
         changed = {
             message
-            for name, person, wave, digest, state in read_digests(connection, record.campaign_id, people)
+            for name, person, occasion, digest, state in read_digests(connection, record.campaign_id, people)
             for message in (campaign.message_ids.get(name, name),)
-            if state == "sent" and wave == campaign.wave and current[message].get(person, digest) != digest
+            if state == "sent" and current[message].get(on_occasion(person, occasion), digest) != digest
         }
     return [message.id for message in campaign.messages if message.id in changed]

@@ -11,6 +11,7 @@ from runner.cluster.audience_scatter import choose_partitions
 from runner.cluster.campaign_plan import plan_on_cluster
 from runner.cluster.plan_job import PlanJob
 from runner.errors import ConfigurationError, UsageError, write_install_hint
+from runner.plan.survey import survey_audience
 from runner.service.target import list_variables
 from runner.workflow.plans.planning import PlanResult
 from runner.workflow.workspace.folders import make_state_folder
@@ -89,14 +90,15 @@ class ClusterPlanning:
             before: Sequence[PlanResult],
             problems: Problems,
         ) -> PlanResult | None:
+            known, key = record.known, self.workspace.key
             job = PlanJob(
                 campaign,
                 target.name,
                 options,
-                reader.read(campaign),
+                survey_audience(campaign, known, key, reader.read(campaign)),
                 partitions,
-                record.known,
-                None if record.known.is_empty() else self.workspace.key,
+                known,
+                None if known.is_empty() else key,
                 self._variable,
                 tuple((item.campaign.name, item.plan.parts) for item in before if item.plan.parts),
                 keeps_launches=keeps_launches or options.keeps_people,

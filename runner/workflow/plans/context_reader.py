@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.conditions import build_answer_reader
 from runner.campaign.model import AnswerCondition
+from runner.delivery.eligibility import CompletesCheck
 from runner.errors import LockfileError
 from runner.ledger.model import format_moment
 from runner.ledger.people.history import read_open_sessions, read_recent
@@ -14,6 +15,7 @@ from runner.ledger.people.opt_outs import read_suppressions
 from runner.ledger.people.replies import find_unread_replies
 from runner.ledger.people.suppressions import find_pause
 from runner.ledger.record.campaign_record import read_earlier_messages, read_waves
+from runner.ledger.record.deliveries import find_record
 from runner.plan.plan_context import PlanContext
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
@@ -76,6 +78,7 @@ class PlanContextReader:
                 suppressions=self._suppressions or None,
                 sessions=self._sessions or None,
                 waves=read_waves(connection, identity, campaign.message_ids.values()),
+                completed=_count_completed(connection, identity, campaign),
                 earlier=_read_earlier(connection, identity, campaign),
                 recent=None if since is None else read_recent(connection, key, since),
             )
@@ -96,6 +99,13 @@ class PlanContextReader:
             message = f"the frequency cap cannot be counted: {error.message}"
             raise LockfileError(message, hint=error.hint) from None
         return format_moment(self.now - cap.within)
+
+
+def _count_completed(connection: LedgerConnection, identity: Identity, campaign: Campaign) -> int | None:
+    """Return the people who have answered to the end; None if no limit needs it."""
+    check = CompletesCheck.of(campaign)
+    row = None if check is None else find_record(connection, identity.target, identity.names)
+    return None if check is None or row is None else check.count(connection, row.id)
 
 
 def _read_earlier(

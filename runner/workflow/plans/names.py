@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from runner.audience.audience import read_excluded
 from runner.campaign.load import NONE, read_names
 from runner.errors import RunnerError, UnclearNameError
+from runner.ledger.fingerprint import DATE
 from runner.ledger.model import SUPPRESSIONS_SUFFIX, RecordedDeliveries
 from runner.ledger.record.deliveries import read_digests
 from runner.ledger.record.unsettled import has_own_launches, list_targets, list_unclaimed
@@ -142,6 +143,7 @@ class RecordNames:
             return
         _require_known_ids(item)
         _require_wave(item)
+        _require_dates(item)
         if item.campaign.is_new and not item.record.known.is_empty():
             warn(
                 f"{item.campaign.name} has a record now: take `renamed_from: none` out of "
@@ -300,6 +302,25 @@ def _require_wave(item: PlanResult) -> None:
         hint=f"put `wave: {wave.before}` back in {show_path(campaign.file)} to go on with that wave, or "
         "write a new one to text everybody again",
     )
+
+
+def _require_dates(item: PlanResult) -> None:
+    """Refuse a message that has been sent by a date and goes by none now, or the other way round."""
+    campaign, sent = item.campaign, item.record.known.sent
+    for message in campaign.messages:
+        is_dated = campaign.find_date_column(message) is not None
+        # Deliveries of a message are all by dates, or none is.
+        one = next(iter(sent.get(message.id, ())), None)
+        if one is None or (f"@{DATE}" in one) == is_dated:
+            continue
+        now, then = ("goes by a date", "by none") if is_dated else ("goes by no date", "by one")
+        back = "take `when` out again" if is_dated else "put `when` back"
+        raise UnclearNameError(
+            f"the message {message.id} of {campaign.name} {now} (`when`), and it was sent {then}: people who "
+            "have it could get it twice. Nothing of the campaign is sent",
+            hint=f"{back} in {show_path(campaign.file)}, or give the message a new id with "
+            "`renamed_from: none` if it is to go to them by the new rule as well",
+        )
 
 
 def _require_known_ids(item: PlanResult) -> None:

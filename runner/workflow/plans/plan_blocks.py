@@ -134,6 +134,10 @@ def _list_remarks(plan: CampaignPlan, *, is_detailed: bool) -> Iterator[ListItem
     for remark, ids in found.items():
         each = ", each" if len(ids) > 1 else ""
         yield ListItem(f"{', '.join(ids)}{each}: {remark.text}", remark.parts)
+    wanted = plan.campaign.limits.completes
+    if wanted is not None and plan.completed is not None:
+        end = ": nobody else is texted" if plan.completed >= wanted else ""
+        yield ListItem(f"{count_words(plan.completed, 'complete')} of {wanted:,}{end}")
     if plan.pause is not None:
         words = f"nothing is due now, and nothing is sent until `runner resume {plan.campaign.name}`"
         if plan.paused:

@@ -20,6 +20,7 @@ from runner.plan.answer_rule import DIFFERS, UNREAD
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import concerns
 from runner.plan.planner import Planner
+from runner.plan.survey import survey_audience
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.failures import Failures
@@ -200,6 +201,7 @@ def plan_campaign(
 
     `stamps` are of an earlier plan, whose files must be the same when this one is sent.
     """
+    context = survey_audience(campaign, record.known, workspace.key, context)
     planner = Planner(
         campaign,
         workspace.target.name,

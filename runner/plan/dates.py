@@ -1,0 +1,80 @@
+"""The dates that a campaign's messages go by, and the records of them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from runner.ledger.fingerprint import on_occasion
+from runner.plan.decisions import NEVER
+from runner.timing.dates import CellTime, find_earliest, read_time
+from runner.timing.decision import Timekeeper
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from runner.audience.audience import Recipient
+    from runner.campaign.model import Campaign, Message
+    from runner.ledger.fingerprint import TargetKey
+    from runner.plan.decisions import Decision
+    from runner.timing.dates import DateRule
+
+
+class Dates:
+    """A reader of recipients' dates, for the planned messages.
+
+    `columns` are the columns that they go by, by their places; None for those that go by none. `key` is of
+    the recorded fingerprints; None if there are none.
+    """
+
+    def __init__(self, campaign: Campaign, messages: Sequence[Message], key: TargetKey | None) -> None:
+        self.columns = [campaign.find_date_column(message) for message in messages]
+        self._key = key
+        # Without the laws: a lost launch that went earlier because of one is held, and not adopted.
+        self._clock = Timekeeper(
+            campaign.schedule, timezone_unknown=campaign.policy.timezone_unknown, no_rule="schedule"
+        )
+        self._rules = [_find_rule(campaign, message) for message in messages]
+
+    def read(self, index: int, recipient: Recipient) -> CellTime | None:
+        """Return the date that a message to a recipient goes by; None if there is none."""
+        written = recipient.vars.get(self.columns[index] or "")
+        found = None if written is None else read_time(str(written))
+        return found if isinstance(found, CellTime) else None
+
+    def list_keys(
+        self, known_as: Sequence[str], recipient: Recipient, time: CellTime | None
+    ) -> Sequence[str]:
+        """Return the keys of a recipient's deliveries for a date, in each form, and of those without one."""
+        if self._key is None or time is None:
+            return known_as
+        zones = self._clock.find_clocks(recipient.phone, recipient.timezone, recipient.region)
+        names = map(self._key.name_occasion, time.list_forms(zones))
+        return (*known_as, *[on_occasion(one, name) for name in names for one in known_as])
+
+    def find_earliest(self, index: int, recipient: Recipient, time: CellTime) -> datetime:
+        """Return the moment before which a message does not go by a date; NEVER if that is not known."""
+        rule, wait = self._rules[index]
+        if rule is None:
+            return NEVER
+        zone, region = recipient.timezone, recipient.region
+        found = find_earliest(self._clock, rule, time, recipient.phone, zone, region)
+        return NEVER if found is None else found + wait
+
+
+def _find_rule(campaign: Campaign, message: Message) -> tuple[DateRule | None, timedelta]:
+    """Return the rule of a message that goes by a date, or comes after one, and the wait after it."""
+    by_id = {one.id: one for one in campaign.messages}
+    wait = timedelta()
+    while message.when is None and message.after is not None:
+        wait += message.after.wait
+        message = by_id[message.after.message]
+    return None if message.when is None else message.when.rule, wait
+
+
+def rank_by_date(decision: Decision) -> tuple[int, datetime]:
+    """Return the place of a decision among those on a recipient's dates: first what goes now, then next."""
+    if decision.counts:
+        return 0, decision.until or NEVER
+    return 1 + (decision.due is None), NEVER if decision.due is None else decision.due[0]

@@ -1,0 +1,225 @@
+"""Reminders by a date in a column, as a user runs them, on the sandbox with its clock moved."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.cli.main import run as run_command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    CheckJson = Callable[[str, str], dict[str, Any]]
+
+YAML = """\
+version: 1
+name: clinic
+recipients:
+  - {csv: people.csv, timezone_column: tz}
+messages:
+  - id: remind
+    when: {column: appointment_at, before: 24h}
+    text: "Hi {{ first_name }}, see you soon."
+  - id: thanks
+    after: {message: remind, wait: 2d}
+    text: "Hi {{ first_name }}, thank you for coming."
+schedule:
+  send_between: ["09:00", "20:00"]
+"""
+ADA, BOB, CY = "+12125550101", "+12125550102", "+12125550103"
+NEW_YORK = "America/New_York"
+
+
+class Clinic:
+    """A repository with the campaign, and its sandbox."""
+
+    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str], check: CheckJson) -> None:
+        self.folder = folder
+        self.file = folder / "campaigns/clinic.yaml"
+        self.lockfile = folder / "campaigns/clinic.sandbox.lock.json"
+        self._capture = capture
+        self._check = check
+        self.file.parent.mkdir()
+        self.file.write_text(YAML, encoding="utf-8")
+
+    def write(self, *rows: tuple[str, str]) -> None:
+        """Write the list: phones with their cells."""
+        lines = [f"{phone},P{phone[-1]},{NEW_YORK},{cell}" for phone, cell in rows]
+        table = "\n".join(("phone,first_name,tz,appointment_at", *lines, ""))
+        (self.file.parent / "people.csv").write_text(table, encoding="utf-8")
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """Run a command inside this process; return what it wrote."""
+        found = run_command(arguments)
+        out, err = self._capture.readouterr()
+        assert found == code, err
+        return out + (err if code else "")
+
+    def move_to(self, moment: str) -> None:
+        """Move the sandbox's clock to a moment (UTC)."""
+        self.run("sandbox", "clock", f"{moment}Z")
+
+    def plan(self, message: str = "remind") -> dict[str, Any]:
+        """Return the counts of a message."""
+        document = self._check(self.run("plan", "--format", "json"), "plan")
+        return next(one for one in document["campaigns"][0]["messages"] if one["id"] == message)
+
+    def apply(self) -> int:
+        """Send what is due; return the number of texts."""
+        done = self.run("apply", "--auto-approve", "--format", "json")
+        sent: int = self._check(done, "apply")["campaigns"][0]["recipients_sent"]
+        return sent
+
+    def count_texts(self) -> Counter[str]:
+        """Return how many texts the service has sent, by phone."""
+        with closing(sqlite3.connect(self.folder / ".runner/sandbox/service.sqlite")) as connection:
+            query = "SELECT phone FROM session JOIN participant ON participant.id = participant_id"
+            return Counter(phone for (phone,) in connection.execute(query))
+
+    def lose_ledger(self) -> None:
+        """Remove the ledger, as on a new machine."""
+        for file in (self.folder / ".runner").glob("ledger*"):
+            file.unlink()
+
+
+@pytest.fixture
+def clinic(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    check_json: CheckJson,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Clinic:
+    """A clinic's repository; its service lists a launch at once, and its clock stands at noon in New York."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "0s")
+    made = Clinic(tmp_path, capsys, check_json)
+    made.move_to("2027-02-01T17:00")
+    return made
+
+
+def test_each_person_is_reminded_a_day_before_their_date(clinic: Clinic) -> None:
+    """A text goes on each person's own day; people without a date, and with one that is over, get none."""
+    clinic.write(
+        (ADA, "2027-02-03T15:00"), (BOB, "2027-02-05 15:00"), (CY, ""), ("+12125550104", "2027-01-05")
+    )
+    counts = clinic.plan()
+    assert (counts["deferred"], counts["no_date"], counts["missed"], counts["to_send"]) == (2, 1, 1, 0)
+    assert counts["next_due"].startswith("2027-02-02T20:00:00")
+    assert clinic.apply() == 0
+    clinic.move_to("2027-02-02T20:30")
+    assert clinic.apply() == 1
+    assert clinic.apply() == 0
+    clinic.move_to("2027-02-04T20:45")
+    assert clinic.apply() == 2  # the second reminder, and thanks to the first person
+    assert clinic.count_texts() == {ADA: 2, BOB: 1}
+
+
+def test_a_date_that_moves_moves_the_text(clinic: Clinic) -> None:
+    """Moved before it was sent, the text waits; moved afterwards, it goes for the new date too, and each once."""
+    clinic.write((ADA, "2027-02-03T15:00"))
+    clinic.write((ADA, "2027-02-05T15:00"))
+    clinic.move_to("2027-02-02T20:30")
+    assert clinic.apply() == 0
+    clinic.move_to("2027-02-04T20:30")
+    assert clinic.apply() == 1
+    clinic.write((ADA, "2027-02-09T15:00"))
+    assert clinic.plan()["deferred"] == 1
+    clinic.write((ADA, "2027-02-05T15:00"))
+    assert clinic.plan()["already_sent"] == 1
+    clinic.write((ADA, "2027-02-09T15:00"))
+    clinic.move_to("2027-02-08T20:30")
+    assert clinic.apply() == 1
+    assert clinic.apply() == 0
+    assert clinic.count_texts() == {ADA: 2}
+
+
+@pytest.mark.parametrize("cell", ["2027-02-03 15:00:00", "2027-02-03T15:00-05:00", "2027-02-03T20:00Z"])
+def test_another_way_to_write_a_date_is_the_same_date(clinic: Clinic, cell: str) -> None:
+    """Nobody is texted again because a program writes the same time in another form."""
+    clinic.write((ADA, "2027-02-03T15:00"))
+    clinic.move_to("2027-02-02T20:30")
+    assert clinic.apply() == 1
+    clinic.write((ADA, cell))
+    assert clinic.plan()["already_sent"] == 1
+    assert clinic.apply() == 0
+
+
+def test_a_person_with_two_dates_is_reminded_of_both(clinic: Clinic) -> None:
+    """Two rows of a phone are two dates: a warning names both rows, and each date has its text."""
+    clinic.write((ADA, "2027-02-05T15:00"), (ADA, "2027-02-03T15:00"), (ADA, "2027-02-03T15:00:00"))
+    assert "line 2 of people.csv has another date for the same phone" in clinic.run("validate")
+    clinic.move_to("2027-02-02T20:30")
+    assert clinic.apply() == 1
+    assert clinic.plan()["next_due"].startswith("2027-02-04T20:00:00")
+    clinic.move_to("2027-02-04T20:45")
+    assert clinic.apply() == 1 + 1  # for the later date, and thanks for the earlier one
+    clinic.move_to("2027-02-06T20:50")
+    assert clinic.apply() == 1
+    assert clinic.apply() == 0
+    assert clinic.count_texts() == {ADA: 4}
+
+
+def test_a_person_who_leaves_the_list_is_not_texted(clinic: Clinic) -> None:
+    """Their date counts no more, nor does a follow-up; back on the list, the same date is not texted again."""
+    clinic.write((ADA, "2027-02-03T15:00"), (BOB, "2027-02-03T15:00"))
+    clinic.write((BOB, "2027-02-03T15:00"))
+    clinic.move_to("2027-02-02T20:30")
+    assert clinic.apply() == 1
+    clinic.write((ADA, "2027-02-08T15:00"))
+    assert clinic.plan()["deferred"] == 1
+    clinic.write((ADA, "2027-02-08T15:00"), (BOB, "2027-02-03T15:00"))
+    assert clinic.plan()["already_sent"] == 1
+    assert clinic.count_texts() == {BOB: 1}
+
+
+def test_records_do_not_say_when_somebody_comes(clinic: Clinic) -> None:
+    """The lockfile has a keyed digest of a date, from which a new machine knows who was texted for it."""
+    clinic.write((ADA, "2027-02-03T15:00"))
+    clinic.move_to("2027-02-02T20:30")
+    assert clinic.apply() == 1
+    text = clinic.lockfile.read_text(encoding="utf-8")
+    assert "2027-02-03" not in text
+    assert json.loads(text)["launches"][0]["occasion"].startswith("date:")
+    clinic.lose_ledger()
+    assert clinic.apply() == 0
+    assert clinic.lockfile.read_text(encoding="utf-8") == text
+
+
+def test_a_lost_record_texts_nobody_twice(clinic: Clinic) -> None:
+    """Without ledger and lockfile, the service's launch is taken for this date only if it can have been for it."""
+    clinic.write((ADA, "2027-02-03T15:00"))
+    clinic.move_to("2027-02-02T20:30")
+    assert clinic.apply() == 1
+    clinic.lose_ledger()
+    clinic.lockfile.unlink()
+    assert clinic.apply() == 0
+    assert clinic.plan()["already_sent"] == 1
+    clinic.lose_ledger()
+    clinic.lockfile.unlink()
+    clinic.write((ADA, "2027-02-09T15:00"))
+    clinic.move_to("2027-02-08T20:30")
+    clinic.run("apply", "--auto-approve", code=4)
+    assert clinic.plan()["unresolved"] == 1
+    clinic.run("resolve", "--not-sent-all", "--auto-approve")
+    assert clinic.apply() == 1
+    assert clinic.count_texts() == {ADA: 2}
+
+
+def test_a_message_does_not_change_between_dates_and_none(clinic: Clinic) -> None:
+    """With `when` taken out of a message that was sent, or put in, everybody could get it twice: refused."""
+    clinic.write((ADA, "2027-02-03T15:00"))
+    clinic.move_to("2027-02-02T20:30")
+    assert clinic.apply() == 1
+    rule = "    when: {column: appointment_at, before: 24h}\n"
+    clinic.file.write_text(YAML.replace(rule, ""), encoding="utf-8")
+    said = clinic.run("plan", code=4)
+    assert "goes by no date (`when`), and it was sent by one" in said
+    clinic.file.write_text(YAML, encoding="utf-8")
+    assert clinic.plan()["already_sent"] == 1
