@@ -43,9 +43,7 @@ class Rules:
     have_moved: bool = False
 
     @classmethod
-    def draw(
-        cls, rng: random.Random, people: Collection[int], *, is_read: bool, has_follow_up: bool
-    ) -> Rules:
+    def draw(cls, rng: random.Random, people: Collection[int], *, form: Form, is_read: bool) -> Rules:
         """Return any rules that a campaign can have.
 
         Args:
