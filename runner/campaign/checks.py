@@ -364,7 +364,7 @@ def _check_occasions(campaign: Campaign) -> Iterator[Diagnostic]:
 def _check_sample(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
     if campaign.sample is not None and campaign.renamed_from and "seed" not in document.data["sample"]:
         former = campaign.renamed_from[-1]
-        yield campaign.sample.position.problem(
+        yield document.position(["sample"]).problem(
             "sample-seed",
             "the sample has no `seed`: with the campaign's new name for one, other people would be drawn",
             f"write `seed: {former}` to go on with the people drawn so far, or a new one to draw anew",
