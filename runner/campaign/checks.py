@@ -13,6 +13,7 @@ from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file
 from runner.audience.phone import REGION_HINT, find_region_fault
 from runner.campaign.model import SCORED, AnswerCondition, FileRecipients, RecipientSource
+from runner.campaign.rollout import find_rollout_problems
 from runner.campaign.translations import find_translation_problems
 from runner.campaign.variants import find_problems
 from runner.source.diagnostic import Diagnostic, Position
@@ -39,6 +40,7 @@ COMMAND_WORDS = frozenset(
 `normalize_to_word` writes them: `Stop.` and `opt-out` opt out as well (47 CFR 64.1200(a)(10))."""
 
 _NAME = re.compile(json.loads(schema_text("campaign"))["$defs"]["name"]["pattern"])
+_LONGEST_TAG: int = json.loads(schema_text("campaign"))["$defs"]["tag"]["maxLength"]
 _LONGEST_STEM = 200
 """Bytes of a campaign file's name without its ending: its lockfile adds the target's name and more."""
 
@@ -53,12 +55,15 @@ def check_campaign(
         yield Position(campaign.file, 1, 1).problem("campaign-name", words, hint)
     yield from find_translation_problems(campaign, document)
     yield from _check_messages(campaign)
+    yield from _check_tags(campaign)
     for index, message in enumerate(campaign.messages):
         yield from _check_follow_up(campaign, index, message)
         yield from _check_when(message)
     yield from _check_dates(campaign, document)
     if campaign.variants is not None:
         yield from find_problems(campaign.variants, campaign.messages)
+    if campaign.rollout is not None:
+        yield from find_rollout_problems(campaign.rollout, campaign.renamed_from)
     yield from _check_sample(campaign, document)
     yield from _check_occasions(campaign)
     yield from _check_score(campaign, document)
@@ -84,6 +89,17 @@ def _check_file_name(campaign: Campaign) -> Iterator[Diagnostic]:
             "the file's name is too long: its lockfile, which is named after it, could not be written",
             f"rename it: at most {_LONGEST_STEM} bytes before its ending; `name:` keeps its record",
         )
+
+
+def _check_tags(campaign: Campaign) -> Iterator[Diagnostic]:
+    """Yield a problem for each message whose tag is too long with the wave at its end."""
+    for message in campaign.messages:
+        tags = {one.tag for one in (message, *campaign.list_arms(message.id).values())}
+        if any(len(tag) > _LONGEST_TAG for tag in tags):
+            text = (
+                f"the tag of `{message.id}` has more than {_LONGEST_TAG} characters with the wave at its end"
+            )
+            yield message.position.problem("wave-tag-long", text, "write a shorter `tag` or `wave`")
 
 
 def _check_messages(campaign: Campaign) -> Iterator[Diagnostic]:
