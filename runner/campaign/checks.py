@@ -58,7 +58,7 @@ def check_campaign(
     yield from _check_tags(campaign)
     for index, message in enumerate(campaign.messages):
         yield from _check_follow_up(campaign, index, message)
-        yield from _check_when(campaign, message)
+        yield from _check_when(message)
     yield from _check_dates(campaign, document)
     if campaign.variants is not None:
         yield from find_problems(campaign.variants, campaign.messages)
@@ -226,7 +226,7 @@ def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterat
         yield place.problem("after-ends-survey", words, hint, "warning")
 
 
-def _check_when(campaign: Campaign, message: Message) -> Iterator[Diagnostic]:
+def _check_when(message: Message) -> Iterator[Diagnostic]:
     when = message.when
     if when is None:
         return
