@@ -60,8 +60,7 @@ from runner.source.storage import (
     stamp_file,
 )
 from runner.source.yaml import Key, YamlDocument, YamlProblemError, pause_collector, read_yaml
-from runner.timing.dates import DateRule
-from runner.timing.schedule import Schedule, read_schedule
+from runner.timing.schedule import DateRule, Schedule, read_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from fractions import Fraction
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.source.diagnostic import Position
-    from runner.timing.dates import DateRule
-    from runner.timing.schedule import NoRule, Purpose, TimezoneUnknown
+    from runner.timing.schedule import DateRule, NoRule, Purpose, TimezoneUnknown
 
 
 ConsentRule = Literal["required", "not_required"]
@@ -337,6 +336,14 @@ def name_wave(tag: str, wave: str) -> str:
     return tag if not wave or tag == wave or tag.endswith(f"-{wave}") else f"{tag}-{wave}"
 
 
+def is_of_other_wave(tag: str, own: Iterable[str], wave: str) -> bool:
+    """Return whether a project tag is one of a campaign's `own`, but of another wave, or of none."""
+    if not wave or tag.endswith(f"-{wave}"):
+        return False
+    stems = {one.removesuffix(f"-{wave}") for one in own}
+    return any(tag == stem or tag.startswith(f"{stem}-") for stem in stems)
+
+
 @dataclass(frozen=True, slots=True)
 class After:
     """The earlier message that a follow-up comes after, and the wait after it."""
@@ -598,15 +605,19 @@ class Campaign:
         return after.union(*([one.id for one in self.list_asking(each)] for each in self.messages))
 
     def list_asking(self, message: Message) -> tuple[Message, ...]:
-        """Return the messages above one that ask, in any arm, the question whose answer it goes by."""
-        condition = message.to
+        """Return the messages above one that ask, in any arm, the question whose answer it goes by.
+
+        Those of another date ask about something else.
+        """
+        condition, dated = message.to, (None, self.find_date_column(message))
         if not isinstance(condition, AnswerCondition):
             return ()
         above = takewhile(lambda one: one.id != message.id, self.messages)
         return tuple(
             one
             for one in above
-            if any(question.tag == condition.question for _, question in self.list_ways(one))
+            if self.find_date_column(one) in dated
+            and any(question.tag == condition.question for _, question in self.list_ways(one))
         )
 
     def list_ways(self, message: Message) -> list[tuple[str | None, Question]]:

@@ -306,12 +306,14 @@ class PlannedWave(Part, frozen=True):
         is_new: whether nobody was texted in it yet: everybody may be texted again.
         before: the wave before it; empty for texts from before there were waves, None if there were none.
         texted_before: people who were texted in that wave, or may have been; None if there was none.
+        later: a wave that began after this one did; None if there is none.
     """
 
     name: str
     is_new: bool
     before: str | None
     texted_before: Count | None
+    later: str | None
 
     @classmethod
     def of(cls, name: str, waves: Mapping[str, int]) -> PlannedWave | None:
@@ -321,7 +323,9 @@ class PlannedWave(Part, frozen=True):
         known = list(waves)
         place = known.index(name) if name and name in waves else len(known)
         before = known[place - 1] if place else None
-        return cls(name, bool(name) and name not in waves, before, None if before is None else waves[before])
+        later = known[-1] if place < len(known) - 1 else None
+        is_new = bool(name) and name not in waves
+        return cls(name, is_new, before, None if before is None else waves[before], later)
 
 
 @dataclass(frozen=True, slots=True)

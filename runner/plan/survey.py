@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from runner.audience.audience import AudienceTally, find_consent_changes, iterate_audience, read_excluded
@@ -103,10 +102,3 @@ def _iterate_new(
         is_early = last_day is not None and day is not None and day > last_day
         if decider.may_draw(recipient._replace(has_consent=False) if is_early else recipient, texted):
             yield recipient.phone
-
-
-def find_probability(sample: Sample | None, eligible: int | None, drawn: int | None) -> Fraction | None:
-    """Return the probability with which each of the eligible people was drawn; None if it is not known."""
-    if sample is None or sample.share is not None:
-        return None if sample is None else sample.share
-    return None if not eligible or drawn is None else Fraction(drawn, eligible)

@@ -5,26 +5,18 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.cli.main import run as run_command
 from runner.plan.answer_rule import UNREAD
-from runner.sandbox.service import Service
-from runner.sandbox.store import open_store
+from tests.cli.world import ADA, ASK, BOB, CY, NPS, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     CheckJson = Callable[[str, str], dict[str, Any]]
 
-ADA, BOB, CY = "+14155550101", "+14155550102", "+14155550103"
-SCALE = ", ".join(f'"{point}"' for point in range(11))
-NPS = f'{{tag: nps, text: "0 to 10?", responses: [{SCALE}], scale: nps}}'
-ASK = f"{{id: ask, questions: [{NPS}]}}"
 NUDGE = (
     f"{{id: nudge, after: {{message: ask, wait: 1d}}, to: unanswered, introduction: Still there?, "
     f"questions: [{NPS}], complete_existing_sessions: true}}"
@@ -34,103 +26,6 @@ LATE_WHY = WHY.replace("1h", "2d")
 OTHER_VALUE = "their answer to `nps` has another value"
 NO_ANSWER = "they have not answered `nps`"
 NO_RESPONSE = "their answer to `nps` is none of its responses"
-
-
-class World:
-    """A repository, and the sandbox of its commands, which run inside this process."""
-
-    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str], check: CheckJson) -> None:
-        self.folder = folder
-        self._capture = capture
-        self._check = check
-        (folder / "campaigns").mkdir()
-
-    def write(self, *messages: str, phones: tuple[str, ...] = (ADA,), rules: str = "") -> None:
-        """Write the campaign."""
-        people = ", ".join(f'{{phone: "{phone}"}}' for phone in phones)
-        content = f"version: 1\nrecipients: [{people}]\nmessages:\n" + "".join(f"  - {m}\n" for m in messages)
-        (self.folder / "campaigns/pulse.yaml").write_text(content + rules, encoding="utf-8")
-
-    def run(self, *arguments: str, code: int = 0) -> str:
-        """Run a command; return what it wrote."""
-        found = run_command(arguments)
-        out, err = self._capture.readouterr()
-        assert found == code, err
-        return out
-
-    def apply(self) -> int:
-        """Send; return how many people were texted."""
-        done = self._check(self.run("apply", "--auto-approve", "--format", "json"), "apply")
-        count: int = done["campaigns"][0]["recipients_sent"]
-        return count
-
-    def ask(self, *replies: tuple[str, str]) -> None:
-        """Send what is due, have people reply, and read that."""
-        self.apply()
-        for phone, text in replies:
-            self.reply(phone, text)
-        self.run("reconcile")
-
-    def plan(self, message: str = "why") -> dict[str, Any]:
-        """Return the counts of a message."""
-        document = self._check(self.run("plan", "--format", "json"), "plan")
-        found: dict[str, Any] = next(
-            one for one in document["campaigns"][0]["messages"] if one["id"] == message
-        )
-        return found
-
-    def forecast(self, message: str = "why") -> tuple[int, int]:
-        """Return how many people get a message later: at least, and at most."""
-        coming = [one["recipients"] for one in self.plan(message)["coming"]]
-        return sum(one["least"] for one in coming), sum(one["most"] for one in coming)
-
-    def explain(self, message: str = "why") -> tuple[dict[str, int], list[str]]:
-        """Return how many people have which decision on a message, and the reasons."""
-        found = self.plan(message)
-        names = ("already_sent", "awaiting", "not_qualified", "deferred", "open_session", "to_send")
-        return {name: found[name] for name in names if found[name]}, [
-            one["reason"] for one in found["reasons"]
-        ]
-
-    def pass_time(self, length: str) -> None:
-        """Move the sandbox's clock."""
-        self.run("sandbox", "clock", f"+{length}")
-
-    def reply(self, phone: str, *texts: str) -> None:
-        """Have a person text the service."""
-        moment = datetime.fromisoformat(json.loads(self.run("sandbox", "clock", "--format", "json"))["time"])
-        with closing(open_store(self.folder / ".runner/sandbox/service.sqlite")) as store:
-            for text in texts:
-                Service(store).receive(phone, text, moment)
-
-    def edit(self, statement: str, *values: str) -> None:
-        """Change the service's records."""
-        with closing(sqlite3.connect(self.folder / ".runner/sandbox/service.sqlite")) as connection:
-            connection.execute(statement, values)
-            connection.commit()
-
-    def count_texts(self, phone: str, text: str = "Why?") -> int:
-        """Return how often a person got a text."""
-        query = (
-            "SELECT count(*) FROM session JOIN participant ON participant.id = participant_id "
-            "JOIN launch ON launch.id = launch_id WHERE phone = ? AND json_extract(definition, '$.text') = ?"
-        )
-        with closing(sqlite3.connect(self.folder / ".runner/sandbox/service.sqlite")) as connection:
-            count: int = connection.execute(query, (phone, text)).fetchone()[0]
-        return count
-
-
-@pytest.fixture
-def world(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    check_json: CheckJson,
-) -> World:
-    """A repository without a campaign; its service lists a launch at once."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "0s")
-    return World(tmp_path, capsys, check_json)
 
 
 def test_only_those_with_the_values_are_texted(world: World) -> None:

@@ -80,7 +80,9 @@ class PlanContextReader:
                 unread=self.find_unread(),
                 suppressions=self._suppressions or None,
                 sessions=self._sessions or None,
-                waves=read_waves(connection, identity, campaign.message_ids.values()),
+                waves=read_waves(
+                    connection, identity, campaign.message_ids.values(), has_wave=bool(campaign.wave)
+                ),
                 completed=_count_completed(connection, identity, campaign),
                 earlier=_read_earlier(connection, identity, campaign),
                 rollout=_read_rollout(connection, identity, campaign),

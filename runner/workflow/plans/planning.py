@@ -320,9 +320,9 @@ def plan_without_key(workspace: Workspace, scope: Scope, failures: Failures) -> 
 
 
 def count_texted(workspace: Workspace, campaign: Campaign) -> dict[str, int] | None:
-    """Return the number of people who got each message, by all lockfiles; None if those only have totals.
+    """Return the number of people who got each message in the campaign's wave, by all lockfiles.
 
-    No key is needed.
+    None if those only have totals. No key is needed.
     """
     people: dict[str, set[str]] = {}
     for file, text in workspace.files.read_texts(needs_shared=False).items():
@@ -333,6 +333,8 @@ def count_texted(workspace: Workspace, campaign: Campaign) -> dict[str, int] | N
         if lockfile.counts:
             return None
         for launch in lockfile.launches:
+            if launch.occasion != campaign.wave:
+                continue
             message = campaign.message_ids.get(launch.message, launch.message)
             people.setdefault(message, set()).update(launch.recipients)
     return {message: len(found) for message, found in people.items()}
