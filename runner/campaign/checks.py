@@ -13,6 +13,7 @@ from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file
 from runner.audience.phone import REGION_HINT, find_region_fault
 from runner.campaign.model import SCORED, AnswerCondition, FileRecipients, RecipientSource
+from runner.campaign.rollout import find_rollout_problems
 from runner.campaign.translations import find_translation_problems
 from runner.campaign.variants import find_problems
 from runner.source.diagnostic import Diagnostic, Position
@@ -57,9 +58,12 @@ def check_campaign(
     yield from _check_tags(campaign)
     for index, message in enumerate(campaign.messages):
         yield from _check_follow_up(campaign, index, message)
-        yield from _check_when(campaign, document, message)
+        yield from _check_when(message)
+    yield from _check_dates(campaign, document)
     if campaign.variants is not None:
         yield from find_problems(campaign.variants, campaign.messages)
+    if campaign.rollout is not None:
+        yield from find_rollout_problems(campaign.rollout, campaign.renamed_from)
     yield from _check_sample(campaign, document)
     yield from _check_occasions(campaign)
     yield from _check_score(campaign, document)
@@ -222,7 +226,7 @@ def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterat
         yield place.problem("after-ends-survey", words, hint, "warning")
 
 
-def _check_when(campaign: Campaign, document: YamlDocument, message: Message) -> Iterator[Diagnostic]:
+def _check_when(message: Message) -> Iterator[Diagnostic]:
     when = message.when
     if when is None:
         return
@@ -230,14 +234,17 @@ def _check_when(campaign: Campaign, document: YamlDocument, message: Message) ->
         words = f"`{message.id}` would come after `{message.after.message}`, and go by a date: one of the two"
         hint = "take `when` or `after` out; a follow-up of a message with `when` goes by its date as well"
         yield when.position.problem("when-after", words, hint)
-    if campaign.wave:
-        words = f"`{message.id}` goes by dates, each once, and with `wave` everybody would get it once a wave"
-        yield when.position.problem("when-wave", words, "take `wave` out, or make two campaigns of it")
-    written = campaign.vars.get(when.column)
-    problem = None if written is None else read_time(str(written))
-    if isinstance(problem, NameProblem):
-        place = document.position(["vars", when.column])
-        yield place.problem("when-date", f"the date {written!r} is refused: {problem.reason}", problem.hint)
+
+
+def _check_dates(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
+    for name in sorted(campaign.date_columns & campaign.vars.keys()):
+        written = str(campaign.vars[name])
+        problem = read_time(written)
+        if isinstance(problem, NameProblem):
+            place = document.position(["vars", name])
+            yield place.problem(
+                "when-date", f"the date {written!r} is refused: {problem.reason}", problem.hint
+            )
 
 
 def _check_score(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
@@ -357,7 +364,7 @@ def _check_occasions(campaign: Campaign) -> Iterator[Diagnostic]:
 def _check_sample(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
     if campaign.sample is not None and campaign.renamed_from and "seed" not in document.data["sample"]:
         former = campaign.renamed_from[-1]
-        yield campaign.sample.position.problem(
+        yield document.position(["sample"]).problem(
             "sample-seed",
             "the sample has no `seed`: with the campaign's new name for one, other people would be drawn",
             f"write `seed: {former}` to go on with the people drawn so far, or a new one to draw anew",

@@ -13,7 +13,7 @@ from runner.audience.table import normalize_name
 from runner.campaign.conditions import find_condition_problems
 from runner.campaign.model import SCORED, FileRecipients
 from runner.campaign.scales import find_scale_problem
-from runner.source.normalize import fold_answer, suggest
+from runner.source.normalize import suggest
 from runner.source.quantity import read_leading_number
 from runner.text.cells import find_bare_conditions, iterate_literal_text
 from runner.text.include import include_folder
@@ -74,22 +74,6 @@ class _Checker:
             yield from self._check_sent(message.in_language(code), scored)
         for text in message.iterate_texts():
             yield from self._compare_languages(text)
-        for question in message.questions:
-            yield from self._check_translations(question)
-
-    def _check_translations(self, question: Question) -> Iterator[Diagnostic]:
-        """Yield the texts of a question that are one response in one language, and another in another."""
-        seen: dict[str, tuple[int, str]] = {}
-        for place, response in enumerate(question.responses):
-            for code, text in response.by_language:
-                before = seen.setdefault(fold_answer(text.source), (place, code))
-                if before[0] != place:
-                    words = (
-                        f"{text.source!r} is the response {place + 1} in `{code}`, and {before[0] + 1} in "
-                        f"`{before[1]}`: answers would not say which is meant"
-                    )
-                    hint = "write the two so that they differ, as in 'No (not at all)'"
-                    yield text.position.problem("response-two-languages", words, hint)
 
     def _compare_languages(self, text: TemplateText) -> Iterator[Diagnostic]:
         """Yield the variables that a text has in some languages only."""

@@ -19,6 +19,7 @@ from runner.wording import count_words, escape_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from fractions import Fraction
 
     from runner.report.facts import PooledOutline
 
@@ -159,6 +160,8 @@ class FileContent:
         has_phones: whether there are phones, and words as they are.
         has_words: whether there are people's own words.
         wave: that all answers are of; empty if the campaign has none.
+        probability: with which each person was drawn for the sample; None if it is not known.
+        is_sample: whether the campaign texts a sample.
     """
 
     campaign: str
@@ -168,6 +171,8 @@ class FileContent:
     has_phones: bool = False
     has_words: bool = False
     wave: str = ""
+    probability: Fraction | None = None
+    is_sample: bool = False
 
 
 def list_columns(
@@ -186,12 +191,21 @@ def list_columns(
             FileColumn(name, "text", f"m.export_{number}", "the audience's column")
             for number, name in enumerate(content.columns)
         ]
-    if content.wave:
-        found.append(FileColumn("occasion", "text", quote(content.wave), "the wave that the row is of"))
+    found += _list_origin(content)
     hidden = {"" if content.has_phones else "phone", "" if content.has_words else "words"} - {""}
     found = [one for one in found if one.role not in hidden]
     names = distinguish(one.name for one in found)
     return [replace(one, name=name) for one, name in zip(found, names, strict=True)]
+
+
+def _list_origin(content: FileContent) -> Iterator[FileColumn]:
+    """Yield the columns, the same for all rows, on where they come from."""
+    if content.wave:
+        yield FileColumn("occasion", "text", quote(content.wave), "the wave that the row is of")
+    if content.is_sample:
+        known = "NULL::DOUBLE" if content.probability is None else repr(float(content.probability))
+        meaning = f"the probability with which the person was drawn for the sample; {_IF_KNOWN}"
+        yield FileColumn("selection_probability", "number", known, meaning)
 
 
 def _list_question(number: int, question: PooledOutline) -> Iterator[FileColumn]:

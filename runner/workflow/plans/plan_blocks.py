@@ -141,7 +141,9 @@ def _list_remarks(plan: CampaignPlan, *, is_detailed: bool) -> Iterator[ListItem
     if wanted is not None and plan.completed is not None:
         end = ": nobody else is texted" if plan.completed >= wanted else ""
         yield ListItem(f"{count_words(plan.completed, 'complete')} of {wanted:,}{end}")
-    if plan.pause is not None:
+    if plan.rollout is not None:
+        yield ListItem(f"Rollout: {plan.rollout.describe(plan.campaign.name)}")
+    if plan.pause is not None and (plan.rollout is None or plan.rollout.state != "broken"):
         words = f"nothing is due now, and nothing is sent until `runner resume {plan.campaign.name}`"
         if plan.paused:
             words = f"{count_words(plan.paused, 'text waits', 'texts wait')}, and reminders with them"

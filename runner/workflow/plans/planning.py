@@ -243,11 +243,12 @@ def leave_out_paused(planned: Sequence[PlanResult], failures: Failures) -> Seque
     """Return the plans that are not paused; others go to `failures`."""
 
     def find_error(item: PlanResult) -> RunnerError | None:
-        if item.plan.pause is None or not item.plan.paused:
+        if item.plan.pause is None or not (item.plan.paused or item.plan.is_stopped):
             return None
         name, people = item.campaign.name, count_words(item.plan.paused, "text waits", "texts wait")
-        words = f"{name} is {item.plan.pause.describe()}; {people}"
-        return PausedError(words, hint=f"`runner resume {name}` lets it go on")
+        words = f"{name} is {item.plan.pause.describe()}; {people if item.plan.paused else 'no step opens'}"
+        accepts = ", and accepts these figures" if item.plan.is_stopped else ""
+        return PausedError(words, hint=f"`runner resume {name}` lets it go on{accepts}")
 
     return _leave_out(planned, failures, find_error)
 
