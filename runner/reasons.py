@@ -27,6 +27,7 @@ Disposition = Literal[
     "open_session",
     "capped",
     "enough",
+    "later_step",
     "paused",
     "over_limit",
     "to_send",
@@ -96,6 +97,12 @@ REASONS: Mapping[str, Hold] = {
         "at the frequency cap meanwhile",
     ),
     "enough": Hold("Enough people have answered", left="not needed: enough people have answered"),
+    "later_step": Hold(
+        "In a later step of the rollout",
+        "meanwhile",
+        "the open step ends, and `runner reconcile` reads what came",
+        "in a later step of the rollout",
+    ),
     "paused": Hold("Campaign paused", "meanwhile", "`runner resume CAMPAIGN`", "paused"),
     "over_limit": Hold("Beyond the limit of the run", "meanwhile", _LATER, "over `--limit`"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from runner.campaign.model import SCORED
 from runner.campaign.scales import NO_POINT, read_points
 from runner.source.normalize import fold_answer
 from runner.source.quantity import read_number
@@ -60,10 +61,12 @@ def build_value_reader(
     labels = [texts[0] for texts in responses]
     points, places = read_points(scale, labels, values), find_places(responses)
     given = values or (None,) * len(responses)
+    if scale not in SCORED:
+        points = (None,) * len(responses)
 
     def read(response: str) -> AnswerValue:
         if not responses:
-            return AnswerValue(None, read_number(response))
+            return AnswerValue(None, read_number(response) if scale in SCORED else None)
         place = places.get(fold_answer(response))
         if place is None:
             return AnswerValue(None, None)

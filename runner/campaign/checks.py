@@ -13,6 +13,7 @@ from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file
 from runner.audience.phone import REGION_HINT, find_region_fault
 from runner.campaign.model import SCORED, AnswerCondition, FileRecipients, RecipientSource
+from runner.campaign.rollout import find_rollout_problems
 from runner.campaign.translations import find_translation_problems
 from runner.campaign.variants import find_problems
 from runner.source.diagnostic import Diagnostic, Position
@@ -39,6 +40,7 @@ COMMAND_WORDS = frozenset(
 `normalize_to_word` writes them: `Stop.` and `opt-out` opt out as well (47 CFR 64.1200(a)(10))."""
 
 _NAME = re.compile(json.loads(schema_text("campaign"))["$defs"]["name"]["pattern"])
+_LONGEST_TAG: int = json.loads(schema_text("campaign"))["$defs"]["tag"]["maxLength"]
 _LONGEST_STEM = 200
 """Bytes of a campaign file's name without its ending: its lockfile adds the target's name and more."""
 
@@ -53,11 +55,15 @@ def check_campaign(
         yield Position(campaign.file, 1, 1).problem("campaign-name", words, hint)
     yield from find_translation_problems(campaign, document)
     yield from _check_messages(campaign)
+    yield from _check_tags(campaign)
     for index, message in enumerate(campaign.messages):
         yield from _check_follow_up(campaign, index, message)
-        yield from _check_when(campaign, document, message)
+        yield from _check_when(message)
+    yield from _check_dates(campaign, document)
     if campaign.variants is not None:
         yield from find_problems(campaign.variants, campaign.messages)
+    if campaign.rollout is not None:
+        yield from find_rollout_problems(campaign.rollout, campaign.renamed_from, campaign.messages)
     yield from _check_sample(campaign, document)
     yield from _check_occasions(campaign)
     yield from _check_score(campaign, document)
@@ -83,6 +89,17 @@ def _check_file_name(campaign: Campaign) -> Iterator[Diagnostic]:
             "the file's name is too long: its lockfile, which is named after it, could not be written",
             f"rename it: at most {_LONGEST_STEM} bytes before its ending; `name:` keeps its record",
         )
+
+
+def _check_tags(campaign: Campaign) -> Iterator[Diagnostic]:
+    """Yield a problem for each message whose tag is too long with the wave at its end."""
+    for message in campaign.messages:
+        tags = {one.tag for one in (message, *campaign.list_arms(message.id).values())}
+        if any(len(tag) > _LONGEST_TAG for tag in tags):
+            text = (
+                f"the tag of `{message.id}` has more than {_LONGEST_TAG} characters with the wave at its end"
+            )
+            yield message.position.problem("wave-tag-long", text, "write a shorter `tag` or `wave`")
 
 
 def _check_messages(campaign: Campaign) -> Iterator[Diagnostic]:
@@ -209,7 +226,7 @@ def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterat
         yield place.problem("after-ends-survey", words, hint, "warning")
 
 
-def _check_when(campaign: Campaign, document: YamlDocument, message: Message) -> Iterator[Diagnostic]:
+def _check_when(message: Message) -> Iterator[Diagnostic]:
     when = message.when
     if when is None:
         return
@@ -217,14 +234,17 @@ def _check_when(campaign: Campaign, document: YamlDocument, message: Message) ->
         words = f"`{message.id}` would come after `{message.after.message}`, and go by a date: one of the two"
         hint = "take `when` or `after` out; a follow-up of a message with `when` goes by its date as well"
         yield when.position.problem("when-after", words, hint)
-    if campaign.wave:
-        words = f"`{message.id}` goes by dates, each once, and with `wave` everybody would get it once a wave"
-        yield when.position.problem("when-wave", words, "take `wave` out, or make two campaigns of it")
-    written = campaign.vars.get(when.column)
-    problem = None if written is None else read_time(str(written))
-    if isinstance(problem, NameProblem):
-        place = document.position(["vars", when.column])
-        yield place.problem("when-date", f"the date {written!r} is refused: {problem.reason}", problem.hint)
+
+
+def _check_dates(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
+    for name in sorted(campaign.date_columns & campaign.vars.keys()):
+        written = str(campaign.vars[name])
+        problem = read_time(written)
+        if isinstance(problem, NameProblem):
+            place = document.position(["vars", name])
+            yield place.problem(
+                "when-date", f"the date {written!r} is refused: {problem.reason}", problem.hint
+            )
 
 
 def _check_score(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
@@ -344,7 +364,7 @@ def _check_occasions(campaign: Campaign) -> Iterator[Diagnostic]:
 def _check_sample(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
     if campaign.sample is not None and campaign.renamed_from and "seed" not in document.data["sample"]:
         former = campaign.renamed_from[-1]
-        yield campaign.sample.position.problem(
+        yield document.position(["sample"]).problem(
             "sample-seed",
             "the sample has no `seed`: with the campaign's new name for one, other people would be drawn",
             f"write `seed: {former}` to go on with the people drawn so far, or a new one to draw anew",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.campaign.answers import build_value_reader, outline_responses
@@ -16,7 +18,7 @@ from runner.source.normalize import fold_answer, suggest
 from runner.source.quantity import write_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from runner.campaign.answers import AnswerReader, AnswerValue
     from runner.campaign.model import Campaign, Message, Question
@@ -31,62 +33,28 @@ Atom = Fraction | str
 
 
 class AnswerTest(NamedTuple):
-    """The values of a condition: ranges of numbers, `none`, or texts of responses for comparison."""
+    """The values of a condition: ranges of numbers, and texts for comparison (of responses, or `none`)."""
 
     ranges: tuple[Range, ...]
     texts: frozenset[str]
 
+    @classmethod
+    def read(cls, condition: AnswerCondition) -> AnswerTest:
+        """Return the values of a valid condition."""
+        ranges = filter(None, map(_read_range, condition.values))
+        return cls(tuple(ranges), frozenset(map(fold_answer, condition.values)))
+
     def holds(self, answer: AnswerValue) -> bool | None:
         """Return whether an answer has one of the values; None if it is not known what was answered."""
-        if answer.label is None and answer.value is None:
-            return None
-        if self.texts and answer.label is not None and fold_answer(answer.label) in self.texts:
-            return True
-        return isinstance(answer.value, Fraction) and self.has(answer.value)
+        if answer.value is not None:
+            return self.has(answer.value)
+        return None if answer.label is None else self.has(fold_answer(answer.label))
 
     def has(self, atom: Atom) -> bool:
         """Return whether a value is one of these."""
         if isinstance(atom, str):
             return atom in self.texts
         return any(least <= atom <= most for least, most in self.ranges)
-
-
-class _Asking(NamedTuple):
-    """The ways in which earlier messages ask a question: with the responses, each in all languages."""
-
-    ways: tuple[tuple[Question, tuple[tuple[str, ...], ...]], ...]
-
-    @property
-    def is_scored(self) -> bool:
-        return any(question.scale in SCORED for question, _ in self.ways)
-
-    def list_atoms(self) -> dict[Atom, str]:
-        """Return the values that its responses have, each as it is written; empty if any answer is valid."""
-        found: dict[Atom, str] = {}
-        for question, responses in self.ways:
-            read = build_value_reader(question.scale, responses, question.values)
-            for label, *_ in responses:
-                value = read(label).value
-                if not self.is_scored:
-                    found.setdefault(fold_answer(label), f'"{label}"')
-                elif value is not None:
-                    found.setdefault(value, _write(value))
-        return found
-
-
-def read_test(condition: AnswerCondition, *, is_scored: bool) -> AnswerTest:
-    """Return the values of a valid condition, on a scale with a score or of the texts of responses."""
-    if not is_scored:
-        return AnswerTest((), frozenset(map(fold_answer, condition.values)))
-    ranges = [found for found in map(_read_range, condition.values) if found is not None]
-    return AnswerTest(tuple(ranges), frozenset({NO_POINT} & set(condition.values)))
-
-
-def is_scored(campaign: Campaign, message: Message) -> bool:
-    """Return whether the question that a message goes by has a score."""
-    ways = (question for one in campaign.list_asking(message) for _, question in campaign.list_ways(one))
-    tag = message.to.question if isinstance(message.to, AnswerCondition) else ""
-    return any(question.tag == tag and question.scale in SCORED for question in ways)
 
 
 def build_answer_reader(campaign: Campaign, compiler: TextCompiler) -> AnswerReader:
@@ -102,6 +70,7 @@ def build_answer_reader(campaign: Campaign, compiler: TextCompiler) -> AnswerRea
         for arm, question in campaign.list_ways(message)
     }
 
+    @lru_cache(maxsize=4096)
     def read(question: str, message: str, arm: str, response: str) -> AnswerValue | None:
         # An arm that is gone asked as the message itself does.
         reader = readers.get((question, message, arm)) or readers.get((question, message, ""))
@@ -120,25 +89,29 @@ def describe_condition(condition: AnswerCondition) -> str:
 
 def find_condition_problems(campaign: Campaign, compiler: TextCompiler) -> Iterator[Diagnostic]:
     """Yield the problems of follow-ups that go by an answer."""
-    sound: dict[str, list[tuple[Message, AnswerTest, _Asking]]] = {}
+    sound: dict[str, list[tuple[Message, AnswerTest]]] = {}
+    atoms: dict[str, dict[Atom, str]] = {}
     for message in campaign.messages:
         condition = message.to
         if not isinstance(condition, AnswerCondition):
             continue
         problems = list(_find_question_problems(campaign, message, condition))
+        if not any(one.severity == "error" for one in problems):
+            asked = [
+                question
+                for one in campaign.list_asking(message)
+                for _, question in campaign.list_ways(one)
+                if question.tag == condition.question
+            ]
+            found = _list_atoms(campaign, compiler, asked)
+            of_values = list(_find_value_problems(condition, {one.scale for one in asked}, found))
+            problems += of_values
+            if not of_values:
+                sound.setdefault(condition.question, []).append((message, AnswerTest.read(condition)))
+                atoms.setdefault(condition.question, {}).update(found)
         yield from problems
-        if any(one.severity == "error" for one in problems):
-            continue
-        asking = _Asking(tuple(_iterate_ways(campaign, compiler, message, condition.question)))
-        problems = list(_find_scale_problems(condition, asking)) or list(
-            _find_value_problems(condition, asking)
-        )
-        yield from problems
-        if not problems:
-            test = read_test(condition, is_scored=asking.is_scored)
-            sound.setdefault(condition.question, []).append((message, test, asking))
-    for tag, found in sound.items():
-        yield from _compare(tag, found)
+    for tag, tests in sound.items():
+        yield from _compare(tag, tests, atoms[tag])
 
 
 def _find_question_problems(
@@ -172,79 +145,83 @@ def _find_question_problems(
             yield place.problem("to-question-below", words, hint, "warning")
 
 
-def _iterate_ways(
-    campaign: Campaign, compiler: TextCompiler, message: Message, tag: str
-) -> Iterator[tuple[Question, tuple[tuple[str, ...], ...]]]:
-    for one in campaign.list_asking(message):
-        for _, question in campaign.list_ways(one):
-            if question.tag == tag:
-                yield question, outline_responses(campaign, compiler, question)
+def _list_atoms(campaign: Campaign, compiler: TextCompiler, asked: Sequence[Question]) -> dict[Atom, str]:
+    """Return the values that responses have, each as it is written; empty if any answer is valid."""
+    found: dict[Atom, str] = {}
+    for question in asked:
+        responses = outline_responses(campaign, compiler, question)
+        read = build_value_reader(question.scale, responses, question.values)
+        for label, value in (read(label) for label, *_ in responses):
+            if value is not None:
+                found.setdefault(value, _write(value))
+            elif label is not None and question.scale not in SCORED:
+                found.setdefault(fold_answer(label), f'"{label}"')
+    return found
 
 
-def _find_scale_problems(condition: AnswerCondition, asking: _Asking) -> Iterator[Diagnostic]:
-    tag = condition.question
-    scales = sorted({question.scale for question, _ in asking.ways})
+def _find_value_problems(
+    condition: AnswerCondition, scales: Collection[str], atoms: dict[Atom, str]
+) -> Iterator[Diagnostic]:
+    """Yield values that no answer has, or that a question has none; `atoms` are those of its responses."""
+    tag, place = condition.question, condition.position
+    is_scored = not SCORED.isdisjoint(scales)
     if len(scales) > 1:
-        words = f"`{tag}` is asked on several scales: {', '.join(scales)}"
-        yield condition.position.problem("to-scales", words, "give each of its questions the same `scale`")
-    elif not asking.is_scored and not any(labels for _, labels in asking.ways):
+        words = f"`{tag}` is asked on several scales: {', '.join(sorted(scales))}"
+        yield place.problem("to-scales", words, "give each of its questions the same `scale`")
+    elif not is_scored and not atoms:
         words = f"`{tag}` has no `responses` and no `scale` with a score: its answers are words, not values"
         hint = "write `to: answered`; or give the question `responses`, or the scale `number`"
-        yield condition.position.problem("to-open-question", words, hint)
+        yield place.problem("to-open-question", words, hint)
+    else:
+        judge = _judge_number if is_scored else _judge_text
+        for written, where in zip(condition.values, condition.places, strict=True):
+            if (found := judge(written, tag, atoms)) is not None:
+                yield where.problem("to-value", *found)
 
 
-def _find_value_problems(condition: AnswerCondition, asking: _Asking) -> Iterator[Diagnostic]:
-    atoms, tag = asking.list_atoms(), condition.question
-    points = sorted(atom for atom in atoms if isinstance(atom, Fraction))
+def _judge_text(written: str, tag: str, atoms: dict[Atom, str]) -> tuple[str, str] | None:
+    """Return what is wrong with a response's text, and the remedy; None for nothing."""
+    if fold_answer(written) in atoms:
+        return None
+    labels = [label.strip('"') for label in atoms.values()]
+    words = f"{written!r} is none of the responses to `{tag}`{suggest(written, labels, '{!r}')}"
+    more = "; numbers need the scale `number`" if _read_range(written) else ""
+    return words, f"one of: {', '.join(atoms.values())}{more}"
+
+
+def _judge_number(written: str, tag: str, atoms: dict[Atom, str]) -> tuple[str, str] | None:
+    """Return what is wrong with a number, a range or `none`, and the remedy; None for nothing."""
+    points, found = sorted(atom for atom in atoms if isinstance(atom, Fraction)), _read_range(written)
     known = ", ".join(atoms.values())
-    for written, place in zip(condition.values, condition.places, strict=True):
-        found = _read_range(written)
-        if not asking.is_scored:
-            if fold_answer(written) not in atoms:
-                labels = [label.strip('"') for label in atoms.values()]
-                words = f"{written!r} is none of the responses to `{tag}`{suggest(written, labels, '{!r}')}"
-                more = "; numbers need the scale `number`" if found is not None else ""
-                yield place.problem("to-value", words, f"one of: {known}{more}")
-        elif written == NO_POINT:
-            if NO_POINT not in atoms:
-                words = f"no response to `{tag}` has the value `none`"
-                yield place.problem("to-value", words, f"its values are: {known}")
-        elif found is None:
-            words = f"{written!r} is no number, no range and not `none`, and `{tag}` goes by its values"
-            hint = f"its values are: {known}" if known else "write a number, or a range such as `0-6`"
-            yield place.problem("to-value", words, hint)
-        elif found[0] > found[1]:
-            words = f"the range `{written}` ends before it begins"
-            yield place.problem("to-value", words, f"write `{_write_range(found[1], found[0])}`")
-        elif points and not _fits(found, points):
-            words = f"`{written}` is not on the scale of `{tag}`"
-            yield place.problem("to-value", words, f"its values are: {known}")
+    hint = f"its values are: {known}" if known else "write a number, or a range such as `0-6`"
+    if written == NO_POINT:
+        return None if NO_POINT in atoms else (f"no response to `{tag}` has the value `none`", hint)
+    if found is None:
+        return f"{written!r} is no number, no range and not `none`, and `{tag}` goes by its values", hint
+    least, most = found
+    if least > most:
+        return f"the range `{written}` ends before it begins", f"write `{_write_range(most, least)}`"
+    if points and not (points[0] <= least and most <= points[-1] and any(least <= p <= most for p in points)):
+        return f"`{written}` is not on the scale of `{tag}`", hint
+    return None
 
 
-def _compare(tag: str, found: Sequence[tuple[Message, AnswerTest, _Asking]]) -> Iterator[Diagnostic]:
+def _compare(
+    tag: str, found: Sequence[tuple[Message, AnswerTest]], atoms: dict[Atom, str]
+) -> Iterator[Diagnostic]:
     """Warn of follow-ups on a question whose values overlap, or leave a gap."""
-    atoms: dict[Atom, str] = {}
-    for _, _, asking in found:
-        atoms |= asking.list_atoms()
-    for number, (message, test, _) in enumerate(found):
-        for other, earlier, _ in found[:number]:
-            both = [atom for atom in atoms if test.has(atom) and earlier.has(atom)]
-            shared = _write_atoms(both, atoms) if atoms else _write_common(test, earlier)
-            if shared:
-                words = f"`{other.id}` and `{message.id}` both go to those who answer {shared} to `{tag}`"
-                hint = "write values that do not overlap, unless both are meant"
-                yield _place(message).problem("to-overlap", words, hint, "warning")
-    left = [atom for atom in atoms if atom != NO_POINT and not any(test.has(atom) for _, test, _ in found)]
+    for (other, earlier), (message, test) in combinations(found, 2):
+        both = [atom for atom in atoms if test.has(atom) and earlier.has(atom)]
+        shared = _write_atoms(both, atoms) if atoms else _write_common(test, earlier)
+        if shared:
+            words = f"`{other.id}` and `{message.id}` both go to those who answer {shared} to `{tag}`"
+            hint = "write values that do not overlap, unless both are meant"
+            yield _place(message).problem("to-overlap", words, hint, "warning")
+    left = [atom for atom in atoms if atom != NO_POINT and not any(test.has(atom) for _, test in found)]
     if left and len(found) > 1:
         words = f"no follow-up goes to those who answer {_write_atoms(left, atoms)} to `{tag}`"
         hint = "add these values to one of them, unless they are to get nothing"
         yield _place(found[-1][0]).problem("to-gap", words, hint, "warning")
-
-
-def _fits(range_: Range, points: Sequence[Fraction]) -> bool:
-    """Return whether a range is within sorted points of a scale, and has one of them."""
-    least, most = range_
-    return points[0] <= least and most <= points[-1] and any(least <= point <= most for point in points)
 
 
 def _place(message: Message) -> Position:

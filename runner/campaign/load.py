@@ -43,13 +43,14 @@ from runner.campaign.model import (
     ask_openly,
     name_wave,
 )
+from runner.campaign.rollout import read_rollout
 from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
 from runner.campaign.translations import is_language_tag
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.json_schema import find_problems, load_validator, schema_text
 from runner.source.normalize import fold_answer
-from runner.source.quantity import parse_duration, parse_rate
+from runner.source.quantity import parse_duration, parse_rate, parse_share
 from runner.source.storage import (
     HIDDEN,
     is_hidden_below,
@@ -60,8 +61,7 @@ from runner.source.storage import (
     stamp_file,
 )
 from runner.source.yaml import Key, YamlDocument, YamlProblemError, pause_collector, read_yaml
-from runner.timing.dates import DateRule
-from runner.timing.schedule import Schedule, read_schedule
+from runner.timing.schedule import DateRule, Schedule, read_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -370,6 +370,7 @@ class _Reader:
             score_target=Fraction(str(score["target"])) if "target" in score else None,
             **{key: data.get(key) for key in ("title", "description", "owner", "series")},
             wave=self._wave,
+            rollout=read_rollout(data, name, self._position),
             shows_comments=data.get("report", {}).get("comments", False),
             languages=self._languages,
         )
@@ -537,7 +538,7 @@ def _read_value(written: float | str) -> ResponseValue:
 
 
 def _read_share(written: str | int) -> Fraction | int:
-    return Fraction(written.removesuffix("%")) / 100 if isinstance(written, str) else written
+    return parse_share(written) if isinstance(written, str) else written
 
 
 _TEXTS = frozenset(("text", "introduction", "conclusion", "conclude_on"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from fractions import Fraction
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.source.diagnostic import Position
-    from runner.timing.dates import DateRule
-    from runner.timing.schedule import NoRule, Purpose, TimezoneUnknown
+    from runner.timing.schedule import DateRule, NoRule, Purpose, TimezoneUnknown
 
 
 ConsentRule = Literal["required", "not_required"]
@@ -337,6 +336,14 @@ def name_wave(tag: str, wave: str) -> str:
     return tag if not wave or tag == wave or tag.endswith(f"-{wave}") else f"{tag}-{wave}"
 
 
+def is_of_other_wave(tag: str, own: Iterable[str], wave: str) -> bool:
+    """Return whether a project tag is one of a campaign's `own`, but of another wave, or of none."""
+    if not wave or tag.endswith(f"-{wave}"):
+        return False
+    stems = {one.removesuffix(f"-{wave}") for one in own}
+    return any(tag == stem or tag.startswith(f"{stem}-") for stem in stems)
+
+
 @dataclass(frozen=True, slots=True)
 class After:
     """The earlier message that a follow-up comes after, and the wait after it."""
@@ -462,6 +469,48 @@ class Variants:
     analysis: Analysis | None = None
 
 
+GuardName = Literal["opt_outs", "rejected"]
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutStep:
+    """One step: the share of the audience that it opens, and the wait after its last text.
+
+    `hold` is None if none is written.
+    """
+
+    share: Fraction
+    position: Position
+    hold: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The highest share of the people texted to whom something may happen."""
+
+    name: GuardName
+    limit: Fraction
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """The steps of a campaign, and what stops it.
+
+    Attributes:
+        seed: of the draw; the campaign's name if none is written.
+        position: of the key.
+        steps: nested shares of the audience, the smallest first.
+        is_seeded: whether the seed is written.
+    """
+
+    seed: str
+    position: Position
+    steps: tuple[RolloutStep, ...]
+    guards: tuple[Guard, ...] = ()
+    is_seeded: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Campaign:
     """A whole campaign file; the phones in it stay out of its `repr`, which may end up in a log.
@@ -488,6 +537,7 @@ class Campaign:
         owner: whom readers of reports ask.
         series: what it is a wave of: reports compare it with the others of the same series.
         wave: the occasion on which everyone is texted again; empty if there is none.
+        rollout: the steps in which its audience is texted; None for all at once.
         shows_comments: whether reports quote answers in people's own words.
         stamp: of the file when it was read (`stamp_file`).
         digest: of all that the file says, without comments, layout and what only reports read.
@@ -518,6 +568,7 @@ class Campaign:
     owner: str | None = None
     series: str | None = None
     wave: str = ""
+    rollout: Rollout | None = None
     shows_comments: bool = False
     languages: Languages | None = None
     stamp: object = field(default=None, compare=False, repr=False)
@@ -554,15 +605,19 @@ class Campaign:
         return after.union(*([one.id for one in self.list_asking(each)] for each in self.messages))
 
     def list_asking(self, message: Message) -> tuple[Message, ...]:
-        """Return the messages above one that ask, in any arm, the question whose answer it goes by."""
-        condition = message.to
+        """Return the messages above one that ask, in any arm, the question whose answer it goes by.
+
+        Those of another date ask about something else.
+        """
+        condition, dated = message.to, (None, self.find_date_column(message))
         if not isinstance(condition, AnswerCondition):
             return ()
         above = takewhile(lambda one: one.id != message.id, self.messages)
         return tuple(
             one
             for one in above
-            if any(question.tag == condition.question for _, question in self.list_ways(one))
+            if self.find_date_column(one) in dated
+            and any(question.tag == condition.question for _, question in self.list_ways(one))
         )
 
     def list_ways(self, message: Message) -> list[tuple[str | None, Question]]:

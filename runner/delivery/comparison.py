@@ -172,8 +172,13 @@ def is_before(stat: StatRecord, moment: datetime | None) -> bool:
 
 def is_tagged(stat: StatRecord, tag: str) -> bool:
     """Return whether a launch has a project tag: perhaps in another case, or in its definition."""
-    named = stat.project_tag.strip() or stat.project_definition.get("tag")
+    named = name_tag(stat)
     return isinstance(named, str) and _fold(named) == _fold(tag)
+
+
+def name_tag(stat: StatRecord) -> object:
+    """Return the project tag of a launch, perhaps of its definition."""
+    return stat.project_tag.strip() or stat.project_definition.get("tag")
 
 
 def may_have_tag(stat: StatRecord, tag: str) -> bool:

@@ -21,9 +21,11 @@ OPTED_OUT = "somebody of it opted out before its turn"
 """The detail of a launch with an opt-out before its turn; the other recipients are tried again."""
 PAUSED = "the campaign was paused before its turn"
 """The detail of a launch that a pause kept back: a later run sends it."""
+ENOUGH = "enough people had answered before its turn"
+"""The detail of a launch that is not needed any more."""
 TRIED_AGAIN = "it was not sent, and its recipients were tried again"
 """The detail of a launch whose recipients the run tried again, with the outcome in another launch."""
-_IGNORED = (OPTED_OUT, PAUSED, TRIED_AGAIN)
+_IGNORED = (OPTED_OUT, PAUSED, ENOUGH, TRIED_AGAIN)
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.audience.renumbering import list_forms
+from runner.campaign.model import is_of_other_wave
 from runner.delivery.comparison import (
     Candidate,
     Offered,
@@ -27,6 +28,7 @@ from runner.delivery.comparison import (
     is_tagged,
     judge_launches,
     may_have_tag,
+    name_tag,
 )
 from runner.delivery.launch_list import NO_LAUNCHES, LaunchListing, ListReader, write_moment
 from runner.errors import ServiceError
@@ -255,7 +257,7 @@ class Recovery:
                 if any(is_tagged(stat, tag) for tag in own):
                     unclaimed.append(stat)
                 # Of the others of its time, those that may be the campaign's all the same.
-                elif (is_behind or any(may_have_tag(stat, tag) for tag in own)) and self._is_recent(stat):
+                elif (is_behind or any(may_have_tag(stat, tag) for tag in own)) and self._is_akin(stat, own):
                     elsewhere.append(stat)
             offered = Offered(find_payloads, [*unclaimed, *elsewhere])
             grown = self._take_in(connection, listing.launches, known)
@@ -320,7 +322,10 @@ class Recovery:
             phones = [one for one in phones if forgotten.isdisjoint(map(fingerprint, list_forms(one)))]
         return frozenset(map(fingerprint, phones))
 
-    def _is_recent(self, stat: StatRecord) -> bool:
+    def _is_akin(self, stat: StatRecord, own: Collection[str]) -> bool:
+        """Return whether a launch is of the campaign's time, and not of another of its waves."""
+        if is_of_other_wave(str(name_tag(stat)), own, self.campaign.wave):
+            return False
         since = datetime.fromisoformat(self.campaign.now()) - timedelta(seconds=self.history_s)
         moment = parse_moment(stat.project_launch_start)
         return moment is None or moment >= since

@@ -21,7 +21,7 @@ from itertools import chain, islice
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
 
-from runner.delivery.delivery_summary import OPTED_OUT, PAUSED, TOO_LATE, DeliverySummary
+from runner.delivery.delivery_summary import ENOUGH, OPTED_OUT, PAUSED, TOO_LATE, DeliverySummary
 from runner.delivery.eligibility import Admission
 from runner.delivery.order import InFlightLaunch, MessageOrder, iterate_in_flight
 from runner.delivery.pace import Breaker, Margin
@@ -301,7 +301,7 @@ class Delivery:
         # After the next launches have gone: an observer that fails must leave no unsent intent behind.
         recorded, self._unobserved = self._unobserved, []
         for in_flight, reply in recorded:
-            if reply.detail not in (OPTED_OUT, PAUSED):
+            if reply.detail not in (OPTED_OUT, PAUSED, ENOUGH):
                 self._conclude(in_flight, reply)
 
     def _conclude(self, in_flight: InFlightLaunch, reply: SendReply) -> None:
@@ -327,7 +327,7 @@ class Delivery:
         except Exception as error:  # noqa: BLE001  whatever went wrong, the request may have left
             reply = SendReply("unknown", detail=f"an error of this program: {type(error).__name__}")
         if reply is None:
-            return SendReply("not_sent", detail=ENDED if self.report.pause is None else PAUSED)
+            return SendReply("not_sent", detail=self._find_withheld() or ENDED)
         self._note_end(number, reply)
         return reply
 
@@ -358,13 +358,21 @@ class Delivery:
             if now - people.asked_at >= FRESH_S:
                 with self.campaign.ledger.reading() as connection:
                     pause = self.eligibility.find_pause(connection)
+                    has_enough = self.eligibility.has_enough(connection)
                     people.opted_out = self.eligibility.find_opted_out(connection, people.phones)
                 people.asked_at = now
                 self.report.pause = self.report.pause or pause
-        if self.report.pause is not None:
-            raise WithheldError(PAUSED)
+                self.report.has_enough = self.report.has_enough or has_enough
+        if (why := self._find_withheld()) is not None:
+            raise WithheldError(why)
         if not people.opted_out.isdisjoint(in_flight.launch.phones):
             raise WithheldError(OPTED_OUT)
+
+    def _find_withheld(self) -> str | None:
+        """Return the detail of launches that nothing more is sent of; None if the run goes on."""
+        if self.report.pause is not None:
+            return PAUSED
+        return ENOUGH if self.report.has_enough else None
 
     def _note_end(self, number: int, reply: SendReply) -> None:
         """Keep the answer that ends the run, if this one does."""

@@ -76,6 +76,11 @@ def on_occasion(fingerprint: str, occasion: str) -> str:
     return f"{fingerprint}@{occasion}" if occasion else fingerprint
 
 
+def find_wave(occasion: str) -> str:
+    """Return the wave that an occasion on record is; empty for a date, or none."""
+    return "" if occasion.startswith(DATE) else occasion
+
+
 def count_on(deliveries: Collection[str], occasion: str) -> int:
     """Return the number of deliveries, by their keys, on an occasion; of all if it is empty."""
     return sum(one.endswith(f"@{occasion}") for one in deliveries) if occasion else len(deliveries)

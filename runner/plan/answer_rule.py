@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.campaign.conditions import is_scored, read_test
+from runner.campaign.conditions import AnswerTest
 from runner.campaign.model import AnswerCondition
 from runner.plan.decisions import Decision, Follow
 
@@ -83,7 +83,6 @@ class AnswerRule:
         self,
         campaign: Campaign,
         index: int,
-        message: Message,
         condition: AnswerCondition,
         after: After,
         places: Mapping[str, int | None],
@@ -93,7 +92,7 @@ class AnswerRule:
         self._index = index
         self._question = condition.question
         self._wait = after.wait
-        self._test = read_test(condition, is_scored=is_scored(campaign, message))
+        self._test = AnswerTest.read(condition)
         self._places = places
         self._unresolved = [known.unresolved.get(one, ()) for one in places]
         self._asking = [context.earlier[one] for one in places if one in context.earlier]
@@ -110,7 +109,11 @@ class AnswerRule:
         if latest is None or latest.answer is None:
             return self._await_answer(known_as, asked)
         if not self._test.holds(latest.answer.value):
-            return Decision(self._index, "not_qualified", reasons=(self._explain(latest.answer.value),))
+            # Surveys are asked one after the other: who has answered a later one has left the earlier ones.
+            since = latest.launch.sent_at
+            has_left = not any(one.answer is None and one.launch.sent_at > since for one in asked)
+            reason = self._explain(latest.answer.value)
+            return Decision(self._index, "not_qualified", reasons=(reason,), is_hopeless=has_left)
         earliest = max(latest.answered_at + self._wait, sent.sent_at)
         if earliest > self._now:
             return earliest
@@ -124,14 +127,8 @@ class AnswerRule:
                 return Decision(self._index, "awaiting", reasons=(describe_unread(one.launch, one.message),))
         return earliest
 
-    def may_change(self, found: Sequence[Decision], known_as: Sequence[str]) -> bool:
-        """Return whether another answer may come from somebody who does not qualify, by all decisions."""
-        asked = self._list_asked(known_as)
-        latest = _find_latest(asked)
-        # The service asks one survey after the other: who has answered a later one has left the earlier ones.
-        since = None if latest is None else latest.launch.sent_at
-        if any(one.answer is None and (since is None or one.launch.sent_at > since) for one in asked):
-            return True
+    def may_change(self, found: Sequence[Decision]) -> bool:
+        """Return whether a message to come may bring another answer, by the decisions on all."""
         decisions = [None if place is None else found[place] for place in self._places.values()]
         return any(
             one is None or one.comes_later or one.counts or one.disposition == "unresolved"
@@ -182,9 +179,7 @@ def find_rules(
     for index, message in enumerate(one.message for one in compiled):
         if isinstance(message.to, AnswerCondition) and message.after is not None and context is not None:
             asking = {one.id: places.get(one.id) for one in campaign.list_asking(message)}
-            rules[index] = AnswerRule(
-                campaign, index, message, message.to, message.after, asking, known, context
-            )
+            rules[index] = AnswerRule(campaign, index, message.to, message.after, asking, known, context)
     return rules
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign, Message
     from runner.ledger.fingerprint import TargetKey
     from runner.plan.decisions import Decision
-    from runner.timing.dates import DateRule
+    from runner.timing.schedule import DateRule
 
 
 class Dates:

@@ -169,7 +169,7 @@ class Decider:
             for index, compiled_message in enumerate(self._compiled)
         ]
         for index, rule in self._rules.items():
-            if found[index].disposition == "not_qualified" and not rule.may_change(found, known_as):
+            if found[index].is_hopeless and not rule.may_change(found):
                 found[index] = found[index]._replace(coming=None)
         if self._occasion:
             found = [one._replace(occasion=self._occasion) for one in found]

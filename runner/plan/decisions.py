@@ -57,7 +57,8 @@ class Decision(NamedTuple):
         largest: segments of the largest text to send later; else 0.
         was_due: whether a saved plan sends it, though it is no longer due: it keeps its place, so that nobody
             outside of the plan moves up.
-        is_hopeless: whether the earlier message that it waits for never comes.
+        is_hopeless: whether the earlier message that it waits for never comes, or no message that was sent
+            can still bring the answer that it goes by.
         is_left: whether a limit leaves it, or the message before it, for another plan.
         coming: the content that may come later; None if none or unknown.
         is_sure: whether it is sure to come later (see the module's docstring).

@@ -10,6 +10,7 @@ from runner.document import UNSET, Count, Digest, Document, FailedCampaign, Part
 from runner.ledger.people.replies import UnreadReplies
 from runner.ledger.people.suppressions import Pause
 from runner.plan.model import Coming, LanguageCounts, MessageCounts, PlannedWave, Span
+from runner.plan.rollout import OpenStep
 from runner.service.target import Destination
 from runner.timing.decision import DueHour
 
@@ -180,6 +181,7 @@ class PlannedCampaign(Part, frozen=True):
             sent meanwhile.
         unread_replies: replies on the target that texts of this campaign wait for; None if it waits for none.
         wave: the wave that it is of; None if it has none.
+        rollout: the open step of its rollout; None if it has none, or if nothing is known of it.
         completed: people who have answered to the end, as last reconciled; None without `limits.completes`.
         refusals: the safety limits that the plan breaks; apply sends nothing if there is one.
         people: who get something now, each once, however many messages they get.
@@ -198,6 +200,7 @@ class PlannedCampaign(Part, frozen=True):
     pause: Pause | None
     unread_replies: UnreadReplies | None
     wave: PlannedWave | None
+    rollout: OpenStep | None
     completed: Count | None
     refusals: tuple[str, ...]
     people: Count

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign, Message
     from runner.ledger.people.replies import UnreadReplies
     from runner.ledger.people.suppressions import Pause
+    from runner.plan.rollout import OpenStep
     from runner.text.payload import Payload
 
 Cause = tuple[str, tuple[str, ...]]
@@ -157,6 +158,7 @@ class MessageCounts(Part, frozen=True):
             ended, as last read; `reasons` says whose it is.
         capped: texted as often as the frequency cap allows.
         enough: not needed: as many people as `limits.completes` says have answered to the end.
+        later_step: to be sent now, were their step of the rollout open.
         paused: to be sent now, were the campaign not paused.
         over_limit: beyond --limit: left for a later run.
         to_send: to be sent now.
@@ -199,6 +201,7 @@ class MessageCounts(Part, frozen=True):
     open_session: Count = 0
     capped: Count = 0
     enough: Count = 0
+    later_step: Count = 0
     deferred: Count = 0
     paused: Count = 0
     over_limit: Count = 0
@@ -303,12 +306,14 @@ class PlannedWave(Part, frozen=True):
         is_new: whether nobody was texted in it yet: everybody may be texted again.
         before: the wave before it; empty for texts from before there were waves, None if there were none.
         texted_before: people who were texted in that wave, or may have been; None if there was none.
+        later: a wave that began after this one did; None if there is none.
     """
 
     name: str
     is_new: bool
     before: str | None
     texted_before: Count | None
+    later: str | None
 
     @classmethod
     def of(cls, name: str, waves: Mapping[str, int]) -> PlannedWave | None:
@@ -318,7 +323,9 @@ class PlannedWave(Part, frozen=True):
         known = list(waves)
         place = known.index(name) if name and name in waves else len(known)
         before = known[place - 1] if place else None
-        return cls(name, bool(name) and name not in waves, before, None if before is None else waves[before])
+        later = known[-1] if place < len(known) - 1 else None
+        is_new = bool(name) and name not in waves
+        return cls(name, is_new, before, None if before is None else waves[before], later)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +341,7 @@ class CampaignPlan:
         unread: overdue unread replies that texts wait for; None if there are none.
         completed: people who have answered to the end, as last reconciled; None without `limits.completes`.
         wave: its wave; None if it has none, and never had.
+        rollout: the open step; None if it has no steps, or nothing is known of them.
         parts: the files of its launches by partition; empty if none were written.
     """
 
@@ -347,6 +355,7 @@ class CampaignPlan:
     recipients_later: Span = NOBODY
     unread: UnreadReplies | None = None
     wave: PlannedWave | None = None
+    rollout: OpenStep | None = None
     completed: int | None = None
     parts: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
@@ -362,6 +371,11 @@ class CampaignPlan:
             return 0
         # Those to send now wait, too, if replies have become overdue since the plan was made.
         return sum(message.reasons[self.unread.reason] + message.to_send for message in self.messages)
+
+    @property
+    def is_stopped(self) -> bool:
+        """True if a guard of its rollout is broken, and no person has accepted that."""
+        return self.rollout is not None and self.rollout.state in ("broken", "paused")
 
     @property
     def paused(self) -> int:

@@ -18,11 +18,25 @@ if TYPE_CHECKING:
     from runner.ledger.people.history import EarlierMessage
     from runner.ledger.people.opt_outs import Barred
     from runner.ledger.people.replies import UnreadReplies
+    from runner.ledger.people.rollout import RolloutRecord
     from runner.ledger.people.suppressions import Pause
     from runner.plan.decisions import Assigned
-    from runner.plan.survey import AudienceSurvey
+    from runner.plan.rollout import OpenStep
     from runner.text.payload import CompiledMessage
     from runner.timing.legal_hours import LawBook
+
+
+@dataclass(frozen=True, slots=True)
+class AudienceSurvey:
+    """The findings of a pass over the audience; None for what no rule of the campaign needs.
+
+    Attributes:
+        sampled_below: the bound for draws of people in the sample who were not texted yet.
+        step: the open step of the rollout.
+    """
+
+    sampled_below: int | None = None
+    step: OpenStep | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +55,7 @@ class PlanContext:
         pause: a person's request to pause the campaign; None if there is none.
         unread: unread replies on the target; None if there are none.
         survey: what the whole audience decides; None if nothing does.
+        rollout: the record that the open step is found by; None without a rollout.
         completed: people who have answered to the end; None without `limits.completes`.
         waves: people texted by wave, the earliest wave first; empty without waves on record.
     """
@@ -58,6 +73,7 @@ class PlanContext:
     waves: Mapping[str, int] = field(default_factory=dict)
     survey: AudienceSurvey | None = None
     completed: int | None = None
+    rollout: RolloutRecord | None = None
 
     @property
     def has_sessions(self) -> bool:

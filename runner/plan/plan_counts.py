@@ -14,6 +14,7 @@ from runner.plan.digest import DeliveryDigest
 from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, LanguageCounts, MessagePlan, Span
 from runner.reasons import Disposition
 from runner.source.diagnostic import Diagnostic
+from runner.source.quantity import write_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -274,7 +275,7 @@ def _find_invalid(limits: Limits, messages: Sequence[MessagePlan]) -> Iterator[s
     rows, invalid = max(((plan.rows, plan.invalid) for plan in messages), default=(0, 0))
     if most is None or invalid <= (most * rows if isinstance(most, Fraction) else most):
         return
-    limit = f"{float(most * 100):g}%" if isinstance(most, Fraction) else f"{most:,}"
+    limit = write_share(most) if isinstance(most, Fraction) else f"{most:,}"
     words = f"{'row' if rows == 1 else 'rows'} {'is' if invalid == 1 else 'are'}"
     yield f"{invalid:,} of {rows:,} {words} invalid, and limits.invalid_rows is {limit}"
 

@@ -24,6 +24,7 @@ from runner.audience.audience import (
     read_excluded,
 )
 from runner.campaign.model import DEFAULT_RECIPIENTS_PER_SEND, FileRecipients
+from runner.campaign.variants import draw_shares
 from runner.errors import PlanChangedError
 from runner.execution import LocalExecutor
 from runner.plan.decider import Decider
@@ -68,6 +69,7 @@ class AudiencePass:
         unread: unread replies that all texts wait for; None if there are none.
         last_day: the latest valid day of consent; None if consent is not required.
         completed: people who have answered to the end; None without `limits.completes`.
+        step: the open step of the rollout; None to text all steps.
         wave: the campaign's wave beside those on record; None without waves.
         names: the variables that the texts refer to.
         included: the included texts, by name.
@@ -91,6 +93,11 @@ class AudiencePass:
         )
         self.last_day = find_last_day(campaign, context)
         self.completed = None if context is None else context.completed
+        survey = None if context is None or options.ignore_time else context.survey
+        self.step = None if survey is None else survey.step
+        rollout, most = campaign.rollout, campaign.limits.completes
+        self._find_draw = draw_shares(rollout.seed, "rollout") if rollout and self.step else None
+        self._is_enough = most is not None and self.completed is not None and self.completed >= most
         self.wave = PlannedWave.of(campaign.wave, {} if context is None else context.waves)
         self.names = campaign.date_columns.union(*(compiled_message.names for compiled_message in compiled))
         self.included = included
@@ -125,22 +132,15 @@ class AudiencePass:
         self, people: Iterable[Recipient], decider: Decider, reporter: RowReporter, limit: int | None
     ) -> Iterator[Assigned]:
         """Yield `people` with the decisions on them; at most `limit` get something now (None: all)."""
-        served, last_day, unread, is_paused = 0, self.last_day, self.unread, self.pause is not None
-        most, completed = self.campaign.limits.completes, self.completed
-        is_enough = most is not None and completed is not None and completed >= most
-        follows, outlook = decider.follows, None if is_paused else decider.outlook
+        served, last_day, follows = 0, self.last_day, decider.follows
+        outlook = None if self.pause is not None else decider.outlook
         for recipient in people:
             if last_day is None or recipient.consent_day is None or recipient.consent_day <= last_day:
                 assignments = decider.assign(recipient, reporter)
             else:
                 found = decider.assign(recipient._replace(has_consent=False), reporter)
                 assignments = [_say_why(assignment, last_day) for assignment in found]
-            if is_enough:
-                assignments = [assignment.give_up("enough") for assignment in assignments]
-            if is_paused:
-                assignments = [assignment.hold("paused") for assignment in assignments]
-            elif unread is not None:
-                assignments = [assignment.hold("deferred", unread.reason) for assignment in assignments]
+            assignments = self._hold_back(assignments, recipient.phone)
             if limit is not None and any(a.counts for a in assignments):
                 if served == limit:
                     assignments = [assignment.hold("over_limit") for assignment in assignments]
@@ -152,6 +152,20 @@ class AudiencePass:
             if outlook is not None:
                 assignments = outlook.mark(assignments, recipient.phone)
             yield recipient, assignments
+
+    def _hold_back(self, assignments: list[Decision], phone: str) -> list[Decision]:
+        """Return the decisions on one person (E.164) with what the state of the campaign holds back."""
+        if self._is_enough:
+            assignments = [assignment.give_up("enough") for assignment in assignments]
+        if self._find_draw is not None and self.step is not None:
+            is_open = self.step.admits(self._find_draw(phone))
+            assignments = assignments if is_open else [one.hold("later_step") for one in assignments]
+        if self.pause is not None:
+            return [assignment.hold("paused") for assignment in assignments]
+        if self.unread is not None:
+            reason = self.unread.reason
+            return [assignment.hold("deferred", reason) for assignment in assignments]
+        return assignments
 
 
 def find_last_day(campaign: Campaign, context: PlanContext | None) -> date | None:
@@ -267,6 +281,7 @@ def _add_up(
         pause=going.pause,
         unread=going.unread,
         wave=going.wave,
+        rollout=going.step,
         completed=going.completed,
         recipients_later=Span(counts.sure, counts.later),
     )

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 if TYPE_CHECKING:
     from datetime import date, datetime
 
-    from runner.campaign.model import ResponseValue
+    from runner.campaign.model import ResponseValue, Sample
     from runner.ledger.report_model import (
         AudienceRow,
         MessageTotals,
@@ -146,6 +146,8 @@ class CampaignOutline:
         description: what it is about, if it says so.
         owner: whom to ask, if it says so.
         goal: what its score is to reach, in its unit.
+        sample: the part of the audience that it texts; None for all.
+        completes: people who have answered to the end, after whom nobody is texted any more.
     """
 
     messages: tuple[MessageOutline, ...]
@@ -159,6 +161,8 @@ class CampaignOutline:
     description: str | None = None
     owner: str | None = None
     goal: Fraction | None = None
+    sample: Sample | None = None
+    completes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

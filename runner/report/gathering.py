@@ -69,6 +69,8 @@ def outline_campaign(campaign: Campaign) -> CampaignOutline:
         description=campaign.description,
         owner=campaign.owner,
         goal=goal,
+        sample=campaign.sample,
+        completes=campaign.limits.completes,
     )
 
 

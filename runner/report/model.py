@@ -11,6 +11,7 @@ from runner.report.comparison_model import ExperimentReport, SeriesReport
 from runner.report.people_model import (
     ColumnReport,
     PeopleReport,
+    SampleReport,
 )
 from runner.report.question_model import CommentsReport, QuestionReport, Rate, Score
 
@@ -199,6 +200,9 @@ class CampaignReport(Document, frozen=True, kw_only=True):
         reconciled_launches: of these, those whose counts and answers were read, as far as the service has
             them.
         people: the outcome by person.
+        sample: the sample that was texted; None where all people are. What is not known of it is null.
+        completes: how many people are to answer to the end, after whom nobody is texted any more; None
+            without `limits.completes`.
         score: the campaign's one score (`score` of the campaign file), over all messages that ask for it;
             None for none, and where some launch's answers were not read.
         goal: what the score is to reach, in its unit; None for a campaign that does not say.
@@ -228,6 +232,8 @@ class CampaignReport(Document, frozen=True, kw_only=True):
     launches: Count = 0
     reconciled_launches: Count = 0
     people: PeopleReport = PeopleReport()
+    sample: SampleReport | None = None
+    completes: Count | None = None
     score: Score | None = None
     goal: Fraction | None = None
     series: SeriesReport | None = None

@@ -149,6 +149,20 @@ def estimate_eligibility(eligible: int, ineligible: int) -> Fraction | None:
     return divide(eligible, eligible + ineligible)
 
 
+class SampleReport(Part, frozen=True):
+    """A simple random sample of the people who may be texted, as the last `apply` found them.
+
+    Attributes:
+        eligible: people who may be texted: not excluded, opted out, in the control group or without consent.
+        drawn: people in the sample.
+        probability: with which each of the eligible people was drawn.
+    """
+
+    eligible: Count | None
+    drawn: Count | None
+    probability: Fraction | None
+
+
 class PeopleReport(Part, frozen=True):
     """The outcome of a campaign by person, over all its messages.
 

@@ -56,6 +56,16 @@ def write_duration(length: timedelta) -> str:
     return written
 
 
+def parse_share(text: str) -> Fraction:
+    """Return a share such as `2%` or `0.5%`; the schemas check its form."""
+    return Fraction(text.removesuffix("%")) / 100
+
+
+def write_share(share: Fraction) -> str:
+    """Return a share as `parse_share` reads it, with at most four decimals."""
+    return f"{round(float(share * 100), 4):g}%"
+
+
 def parse_rate(text: str) -> float:
     """Return a rate such as `20/s`, `600/m` or `5000/h`, in sends a second; the schemas check its form."""
     number, unit = text.split("/")

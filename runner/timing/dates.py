@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from runner.timing.decision import TIMEZONE_UNKNOWN, Defer, Reason, Refuse, SendNow
 from runner.timing.zone import NameProblem, load_zone
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from runner.timing.decision import Decision, Timekeeper
+    from runner.timing.schedule import DateRule
 
-OutsideHours = Literal["earlier", "skip"]
-"""What becomes of a text `before` a date whose moment is outside the hours: `when.outside_hours`."""
-DEFAULT_WITHIN = timedelta(days=7)
 _LAST_HOURS = timedelta(hours=2)
 _UTC = ("UTC",)
 _FIRST_YEAR, _LAST_YEAR = 1900, 9989
@@ -109,27 +107,6 @@ def _list_readings(text: str) -> Iterator[str]:
         with suppress(ValueError):
             found = datetime(*order, hour, minute)  # noqa: DTZ001  on their own clocks
             yield found.isoformat(timespec="minutes") if match[4] else found.date().isoformat()
-
-
-@dataclass(frozen=True, slots=True)
-class DateRule:
-    """When a message goes, by the date in a cell: a time `before` it, or `after` it.
-
-    `within` bounds how late a text `after` a date may go.
-    """
-
-    before: timedelta | None = None
-    after: timedelta | None = None
-    outside_hours: OutsideHours = "earlier"
-    within: timedelta = DEFAULT_WITHIN
-
-    def bound(self, moments: Iterable[datetime]) -> tuple[datetime, datetime]:
-        """Return when a text is due, and when it is too late for it; `moments` are those of the date."""
-        if self.before is not None:
-            date = min(moments)
-            return date - self.before, date
-        due = max(moments) + (self.after or timedelta())
-        return due, due + self.within
 
 
 _MISSED = Refuse("missed", "its time is over", "correct the cell if the date has moved")

@@ -1,16 +1,16 @@
-"""A campaign's `schedule`: two moments and a weekly window."""
+"""A campaign's `schedule`, two moments and a weekly window, and the rules of messages by a date (`when`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from runner.timing.window import DAYS, WHOLE_WEEK, WeeklyWindow, make_window, parse_clock
 from runner.timing.zone import NameProblem, check_zone, load_zone
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 TimezoneUnknown = Literal["refuse", "campaign"]
 """Rule for people whose time zone is unknown: `policy.timezone_unknown`."""
@@ -19,6 +19,10 @@ NoRule = Literal["refuse", "schedule"]
 Purpose = Literal["survey", "marketing", "service"]
 """The purpose of texts: `policy.purpose`. To sell, `marketing`; about something that they have ordered
 or use, `service`."""
+
+OutsideHours = Literal["earlier", "skip"]
+"""What becomes of a text `before` a date whose moment is outside the hours: `when.outside_hours`."""
+DEFAULT_WITHIN = timedelta(days=7)
 
 _TOO_FAR = 9990  # A calendar looks a year ahead, and must not pass the last year of `datetime`.
 
@@ -38,6 +42,27 @@ class Schedule:
     def is_always_open(self) -> bool:
         """Return whether it never keeps anybody waiting."""
         return self.not_before is None and self.expires is None and self.window.is_whole_week()
+
+
+@dataclass(frozen=True, slots=True)
+class DateRule:
+    """When a message goes, by the date in a cell: a time `before` it, or `after` it.
+
+    `within` bounds how late a text `after` a date may go.
+    """
+
+    before: timedelta | None = None
+    after: timedelta | None = None
+    outside_hours: OutsideHours = "earlier"
+    within: timedelta = DEFAULT_WITHIN
+
+    def bound(self, moments: Iterable[datetime]) -> tuple[datetime, datetime]:
+        """Return when a text is due, and when it is too late for it; `moments` are those of the date."""
+        if self.before is not None:
+            date = min(moments)
+            return date - self.before, date
+        due = max(moments) + (self.after or timedelta())
+        return due, due + self.within
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ from runner.workflow.plans.planning import (
     leave_out_waiting,
 )
 from runner.workflow.plans.saved import RENEWAL, describe_campaign
+from runner.workflow.records.pausing import pause_broken
 from runner.workflow.workspace.record_files import RecordRemote
 from runner.workflow.workspace.workspace import Workspace
 
@@ -314,6 +315,7 @@ def _choose_sound(
         PausedError: the only plans to send are paused.
     """
     saved = options.saved
+    pause_broken(run.session.workspace, run.session.ledger, planned)
     if saved:
         run.failures.accept_pauses(saved.knows_pause)
         planned = leave_out_paused(planned, run.failures)

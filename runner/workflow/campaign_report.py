@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from runner.report.columns.engine import Engine
     from runner.report.facts import CampaignFacts
     from runner.report.model import CampaignReport
+    from runner.report.people_model import SampleReport
     from runner.report.question_model import CommentsReport
     from runner.workflow.workspace.workspace import Workspace
 
@@ -133,7 +134,7 @@ class CampaignReporter:
             if not wants_answers:
                 return report
             keep_answers(engine, self._outline, tally.readings)
-            comments = self._finish(engine, problem)
+            comments = self._finish(engine, problem, report.sample)
             return report.replace(
                 comments=None if comments is None else comments.replace(is_audience_changed=is_changed)
             )
@@ -263,7 +264,9 @@ class CampaignReporter:
         cells = (value for name, value in recipient.vars.items() if shared.get(name) != value)
         return CELL_SEPARATOR.join(map(str, cells))
 
-    def _finish(self, engine: Engine, problem: str | None) -> CommentsReport | None:
+    def _finish(
+        self, engine: Engine, problem: str | None, sample: SampleReport | None
+    ) -> CommentsReport | None:
         """Write the files, once all answers were counted, and return the comments, if they are wanted."""
         # The files mask all words, comments only those that they show.
         comments = gather_comments(engine, self._outline, problem) if self._has_comments else None
@@ -275,6 +278,9 @@ class CampaignReporter:
                 columns=tuple(column.name for column in self._exported),
                 has_phones=self._options.include_pii,
                 has_words=self._options.include_pii or self._has_comments,
+                wave=self._campaign.wave,
+                probability=None if sample is None else sample.probability,
+                is_sample=sample is not None,
             )
             answers = AnswerFiles(engine, self._outline, content, self._find_low() if self._calls else None)
             for name, file in self._files.items():
@@ -315,7 +321,8 @@ class CampaignReporter:
 def list_waves(workspace: Workspace, ledger: Ledger, campaign: Campaign) -> list[str]:
     """Return the campaign's waves on record, the earliest first."""
     with ledger.reading() as connection:
-        waves = read_waves(connection, workspace.identify_safely(campaign), campaign.message_ids.values())
+        identity, ids = workspace.identify_safely(campaign), campaign.message_ids.values()
+        waves = read_waves(connection, identity, ids, has_wave=bool(campaign.wave))
     return [wave for wave in waves if wave]
 
 

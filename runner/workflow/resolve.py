@@ -11,6 +11,7 @@ from runner.delivery.comparison import Verdict, is_same_text
 from runner.delivery.launch_list import write_moment
 from runner.document import Count, Described, Document, FailedCampaign, Part, build
 from runner.errors import RunnerError, UsageError
+from runner.ledger.fingerprint import find_wave
 from runner.ledger.model import Outcome
 from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.record.entry import (
@@ -65,6 +66,7 @@ class UnknownLaunch(Part, frozen=True):
         campaign: the campaign's name.
         key: names the launch; for --launch.
         message: the message's id.
+        wave: the wave that it is of; empty if it is of none.
         tag: the project tag.
         recipients: how many.
         intent_at: when it was about to be sent; UTC, ISO 8601.
@@ -75,6 +77,7 @@ class UnknownLaunch(Part, frozen=True):
     campaign: str
     key: str
     message: str
+    wave: str
     tag: str
     recipients: Count
     intent_at: str
@@ -455,6 +458,7 @@ def _list_launch(campaign: Campaign, verdict: Verdict) -> UnknownLaunch:
         UnknownLaunch,
         launch,
         campaign=campaign.name,
+        wave=find_wave(launch.occasion),
         recipients=len(launch.recipients),
         detail=launch.detail or "the process ended before an answer came",
         candidates=candidates,

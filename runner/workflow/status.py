@@ -22,6 +22,7 @@ from runner.ledger.results.differences import read_differences
 from runner.ledger.results.reconciled import read_totals
 from runner.ledger.results.sendings import count_answered
 from runner.plan.model import MessagePlan
+from runner.plan.rollout import OpenStep
 from runner.report.gathering import read_refusals
 from runner.view.blocks import Column, Sentence, TableBlock
 from runner.view.html import Shown
@@ -118,6 +119,7 @@ class CampaignStatus(Part, frozen=True):
             planned.
         unread_replies: the replies on the target that its texts wait for until `runner reconcile` reads them;
             None if none wait.
+        rollout: the open step of its rollout; None if it has none, or cannot be planned.
         messages: one entry a message, in the order of the file; former ones last.
     """
 
@@ -126,6 +128,7 @@ class CampaignStatus(Part, frozen=True):
     target: str
     pause: Pause | None
     unread_replies: UnreadReplies | None
+    rollout: OpenStep | None
     messages: tuple[MessageStatus, ...]
 
 
@@ -194,10 +197,7 @@ def _list_remarks(statuses: Sequence[CampaignStatus]) -> Iterator[str]:
     """Yield lines about partly known launches and about counts that don't add up."""
     stale = []
     for status in statuses:
-        if status.pause is not None:
-            yield f"{status.name} is {status.pause.describe()}."
-        if status.unread_replies is not None:
-            yield f"{status.name} waits: {status.unread_replies.reason}."
+        yield from _list_waits(status)
         for message in status.messages:
             name = f"{status.name}/{message.id}"
             if message.next_due:
@@ -214,6 +214,16 @@ def _list_remarks(statuses: Sequence[CampaignStatus]) -> Iterator[str]:
                 )
     if stale:
         yield f"Not reconciled since the send: {', '.join(stale)}. `runner reconcile` reads what came in."
+
+
+def _list_waits(status: CampaignStatus) -> Iterator[str]:
+    """Yield what a whole campaign waits for."""
+    if status.pause is not None:
+        yield f"{status.name} is {status.pause.describe()}."
+    if status.rollout is not None:
+        yield f"{status.name}: {status.rollout.describe(status.name)}."
+    if status.unread_replies is not None:
+        yield f"{status.name} waits: {status.unread_replies.reason}."
 
 
 def _describe_part(message: MessageStatus) -> str:
@@ -264,6 +274,7 @@ def _find_status(
         workspace.target.name,
         None if plan is None else plan.pause,
         plan.unread if plan is not None and plan.waiting_for_replies else None,
+        None if plan is None else plan.rollout,
         tuple(
             MessageStatus(
                 id=message,

@@ -12,6 +12,7 @@ from runner.audience.audience import AudienceTally, OtherDates, iterate_audience
 from runner.audience.table import normalize_name
 from runner.campaign.checks import find_late_follow_ups
 from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType, build
+from runner.plan.guards import find_weak_guards
 from runner.plan.plan_counts import find_long_texts
 from runner.service.target import TargetsProblemError, read_targets
 from runner.source.diagnostic import Diagnostic, Problems, Severity
@@ -147,6 +148,7 @@ def validate_campaigns(scope: Scope) -> Validation:
         if not any(file.parent.glob(f"{escape(file.stem)}.*.lock.json")):
             problems.extend(find_late_follow_ups(plan.campaign, datetime.now(UTC)))
         problems.extend(find_long_texts(plan))
+        problems.extend(find_weak_guards(plan))
         if any(message.duplicates for message in plan.messages):
             problems.extend(_find_shared_phones(plan.campaign))
     return Validation(problems, loaded.files)

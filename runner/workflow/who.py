@@ -11,6 +11,7 @@ from runner.audience.phone import mask_phone
 from runner.audience.renumbering import list_forms
 from runner.document import Document, Moment, Part, build
 from runner.ledger.files.suppressions import Source, State
+from runner.ledger.fingerprint import find_wave
 from runner.ledger.model import format_moment, parse_moment
 from runner.ledger.people.history import read_answers, read_texts
 from runner.ledger.people.opt_outs import iterate_opt_outs
@@ -34,6 +35,7 @@ class ReceivedText(Part, frozen=True):
 
     Attributes:
         message: the message's id.
+        wave: the wave that it was of; empty if it was of none.
         arm: of an experiment's message; null if it has no arms.
         is_certain: false if it is not known whether the service accepted it.
         at: when the service accepted it, or else when it was tried.
@@ -44,6 +46,7 @@ class ReceivedText(Part, frozen=True):
     """
 
     message: str
+    wave: str
     arm: str | None
     is_certain: bool
     at: Moment
@@ -57,6 +60,7 @@ class GivenAnswer(Part, frozen=True):
 
     Attributes:
         message: the message's id.
+        wave: the wave that it was of; empty if it was of none.
         question_tag: the question's tag; empty if the service gave none.
         question_text: the question.
         answer: the response, or the words of a freeform answer.
@@ -64,6 +68,7 @@ class GivenAnswer(Part, frozen=True):
     """
 
     message: str
+    wave: str
     question_tag: str
     question_text: str
     answer: str
@@ -213,12 +218,13 @@ def _describe_decision(message: str, decision: Decision) -> NextText:
 
 def _describe_text(text: Any) -> ReceivedText:
     texts = None if text.definition is None else tuple(_list_texts(json.loads(text.definition)))
-    return build(ReceivedText, text, texts=texts)
+    return build(ReceivedText, text, wave=find_wave(text.occasion), texts=texts)
 
 
 def _describe_answer(answer: Any) -> GivenAnswer:
     moment = parse_moment(answer.created)
-    return build(GivenAnswer, answer, created=format_moment(moment) if moment else answer.created)
+    created = format_moment(moment) if moment else answer.created
+    return build(GivenAnswer, answer, wave=find_wave(answer.occasion), created=created)
 
 
 def _list_texts(definition: dict[str, Any]) -> Iterable[str]:

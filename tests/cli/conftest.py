@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from runner.sandbox.web.server import running_service
 from runner.source.storage import shipped_folder
 from tests.cli.inside import run_inside
+from tests.cli.world import World
 from tests.forge.github_server import running_github
 
 if TYPE_CHECKING:
@@ -148,3 +149,16 @@ def github() -> Iterator[GitHub]:
     """GitHub, with one pull request, no comments and no issues."""
     with running_github() as server:
         yield server
+
+
+@pytest.fixture
+def world(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    check_json: Callable[[str, str], dict[str, Any]],
+) -> World:
+    """A repository without a campaign; its service lists a launch at once."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "0s")
+    return World(tmp_path, capsys, check_json)

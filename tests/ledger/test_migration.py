@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import inspect, select
 
-from runner.ledger.database import Ledger
 from runner.ledger.model import LaunchRecord
 from runner.ledger.record.deliveries import read_known
 from runner.ledger.tables import deliveries, launches
@@ -16,6 +15,7 @@ from tests.ledger.conftest import AT, dump, fill, rewrite
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from runner.ledger.database import Ledger
     from runner.ledger.record.campaign_record import Identity
 
 ADA = "0" * 20
@@ -24,9 +24,11 @@ AGAIN = LaunchRecord(
     "ask", "3" * 20, "pulse-b", "2" * 32, (ADA,), project_launch_guid="g2", sent_at=AT, occasion="b"
 )
 BACK = (
-    "CREATE TABLE earlier (campaign_id INTEGER NOT NULL REFERENCES campaigns (id), message VARCHAR NOT NULL, "
-    "fingerprint VARCHAR NOT NULL, launch_id INTEGER NOT NULL REFERENCES launches (id), "
-    "released BOOLEAN NOT NULL, PRIMARY KEY (campaign_id, message, fingerprint))",
+    (
+        "CREATE TABLE earlier (campaign_id INTEGER NOT NULL REFERENCES campaigns (id), message VARCHAR NOT NULL, "
+        "fingerprint VARCHAR NOT NULL, launch_id INTEGER NOT NULL REFERENCES launches (id), "
+        "released BOOLEAN NOT NULL, PRIMARY KEY (campaign_id, message, fingerprint))"
+    ),
     "INSERT INTO earlier SELECT campaign_id, message, fingerprint, launch_id, released FROM deliveries",
     "DROP TABLE deliveries",
     "ALTER TABLE earlier RENAME TO deliveries",

@@ -98,7 +98,8 @@ def _show_launch(launch: UnknownLaunch) -> Section:
     if not rows:
         facts.append("the service lists nothing that may be it; `runner apply` settles it")
     columns = (*_COLUMNS, "people", "of them ours", Column("text", "text"))
-    title = f"{launch.campaign}/{launch.message}: text {launch.key}, to {people}"
+    wave = f" ({launch.wave})" if launch.wave else ""
+    title = f"{launch.campaign}/{launch.message}{wave}: text {launch.key}, to {people}"
     return Section(title, [Items(facts), TableBlock(columns, rows)])
 
 

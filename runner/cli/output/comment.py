@@ -12,6 +12,7 @@ from runner.wording import count_people, count_words, hide_phones
 from runner.workflow.campaigns import show_path
 from runner.workflow.conversations import show_example
 from runner.workflow.plans.plan_blocks import (
+    describe_wave,
     list_coming,
     show_campaign,
     show_destination,
@@ -64,8 +65,13 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
         for text in item.plan.refusals
     ]
     title = "Campaign plan: stopped by a limit" if refusals else "Campaign plan"
+    waves = [
+        Sentence(f"{item.campaign.name}: {text}", "strong")
+        for item in planned
+        if (text := describe_wave(item.plan.wave))
+    ]
     counts = Sentence(_write_counts(planned, problems), "strong")
-    head = write_heading(title, findings.target_name) + about + write_markdown([counts])
+    head = write_heading(title, findings.target_name) + about + write_markdown([*waves, counts])
     pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
     pieces += _fold("Changed since it was sent", [Items(list(findings.changed))] if findings.changed else [])
     pieces += [Piece("Stopped", write_markdown([Items(refusals)]), is_open=True)] if refusals else []

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from runner.view.blocks import Block
-    from runner.workflow.who import NextText, PersonCampaign, PersonDocument, ReceivedText
+    from runner.workflow.who import GivenAnswer, NextText, PersonCampaign, PersonDocument, ReceivedText
 
 
 def show_person(found: PersonDocument) -> Iterator[Block]:
@@ -41,7 +41,7 @@ def _list_items(campaign: PersonCampaign, *, is_complete: bool) -> Iterator[List
         question = answer.question_tag or answer.question_text
         words, *more = answer.answer.splitlines() or [""]
         when = show_time(answer.created)
-        yield ListItem(f"{answer.message}: answered {question}, {when}: {words}", more)
+        yield ListItem(f"{_name_text(answer)}: answered {question}, {when}: {words}", more)
     yield from (ListItem(_describe_next(one)) for one in campaign.next)
     if campaign.file is None and is_complete:
         yield ListItem("the campaign's file is not here: what it sends next is not known")
@@ -51,12 +51,17 @@ def _list_items(campaign: PersonCampaign, *, is_complete: bool) -> Iterator[List
         yield ListItem("not in its audience: gets nothing more")
 
 
+def _name_text(text: ReceivedText | GivenAnswer) -> str:
+    """Return the message's id, with its wave."""
+    return f"{text.message}, {text.wave}" if text.wave else text.message
+
+
 def _describe_received(text: ReceivedText) -> str:
-    arm = f" ({text.arm})" if text.arm else ""
+    name = f"{_name_text(text)} ({text.arm})" if text.arm else _name_text(text)
     if not text.is_certain:
-        return f"{text.message}{arm}: tried {show_time(text.at)}; whether it arrived is not known"
+        return f"{name}: tried {show_time(text.at)}; whether it arrived is not known"
     session = f"; session {text.session.lower()}" if text.session else ""
-    return f"{text.message}{arm}: sent {show_time(text.at)}{session}"
+    return f"{name}: sent {show_time(text.at)}{session}"
 
 
 def _describe_next(text: NextText) -> str:

@@ -143,13 +143,14 @@ def find_surveying(connection: Connection, target: str, *, other_than: int | Non
 def read_texts(connection: Connection, target: str, fingerprints: Collection[str]) -> Sequence[Any]:
     """Return the messages that a person got or may have got on a target, the earliest first.
 
-    Rows have `campaign`, `message`, `arm`, `is_certain` (whether the service has accepted it), `at` (when it
-    did, or else was tried: UTC, ISO 8601), `project_launch_guid`, `definition` (the send body as JSON text;
-    None if only a lockfile has the launch) and `session` (its state as last read).
+    Rows have `campaign`, `message`, `occasion`, `arm`, `is_certain` (whether the service has accepted
+    it), `at` (when it did, or else was tried: UTC, ISO 8601), `project_launch_guid`, `definition` (the send
+    body as JSON text; None if only a lockfile has the launch) and `session` (its state as last read).
     """
     at = func.coalesce(launches.c.outcome_at, launches.c.intent_at).label("at")
     is_certain = launches.c.state.not_in((*OPEN, UNEXPLAINED)).label("is_certain")
-    columns = (launches.c[name] for name in ("message", "arm", "project_launch_guid", "definition"))
+    names = "message", "occasion", "arm", "project_launch_guid", "definition"
+    columns = (launches.c[name] for name in names)
     labels = campaigns.c.name.label("campaign"), sessions.c.status.label("session")
     texts = (
         of_target(select_held(*columns, at, is_certain, *labels), target)
@@ -163,14 +164,15 @@ def read_texts(connection: Connection, target: str, fingerprints: Collection[str
 def read_answers(connection: Connection, target: str, fingerprints: Collection[str]) -> Sequence[Any]:
     """Return a person's answers on a target, in the order in which they came.
 
-    Rows have `campaign`, `message`, `question_tag`, `question_text`, `answer` (the response that was taken,
-    else the reply's words) and `created` (the service's time).
+    Rows have `campaign`, `message`, `occasion`, `question_tag`, `question_text`, `answer` (the response that
+    was taken, else the reply's words) and `created` (the service's time).
     """
     answer = func.coalesce(func.nullif(results.c.result_response, ""), results.c.result_answer).label(
         "answer"
     )
     columns = results.c.question_tag, results.c.question_text, results.c.created
-    query = select(campaigns.c.name.label("campaign"), launches.c.message, *columns, answer)
+    launch = launches.c.message, launches.c.occasion
+    query = select(campaigns.c.name.label("campaign"), *launch, *columns, answer)
     answers = (
         of_target(query.join(launches, launches.c.id == results.c.launch_id), target)
         .where(results.c.participant.in_(fingerprints))

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from runner.ledger.files.suppressions import Book, Entry
     from runner.ledger.fingerprint import TargetKey
 
+ROLLOUT = "rollout step "
+"""The beginning of the reason of a pause that a broken guard of a rollout has caused."""
 _PAUSE_COLUMNS = [column.name for column in campaign_pauses.c]
 # Built once: a send asks for each of its groups.
 _PAUSES = (
@@ -150,16 +152,28 @@ def iterate_holds(connection: Connection, target: str) -> Iterator[HoldLine]:
 
 
 def set_pause(connection: Connection, key: TargetKey, campaign: str, reason: str | None, at: str) -> bool:
-    """Pause a campaign, or resume it if `reason` is None; return True if that is a change."""
+    """Pause a campaign, or resume it if `reason` is None; return True if that is a change.
+
+    Resuming after a broken guard keeps the reason: a person has accepted its figures.
+    """
     enter_key(connection, key)
     known = _read_pauses(connection, key.target).get(campaign)
-    before = ("resumed", "") if known is None else (known.state, known.reason)
-    state: Literal["paused", "resumed"] = "resumed" if reason is None else "paused"
-    if before == (state, reason or ""):
+    if reason is None and (known is None or known.state == "resumed"):
         return False
+    if known is not None and (known.state, known.reason) == ("paused", reason):
+        return False
+    kept = known.reason if known is not None and known.reason.startswith(ROLLOUT) else ""
+    state: Literal["paused", "resumed"] = "resumed" if reason is None else "paused"
     at = find_later_moment(at, None if known is None else known.at)
-    _store_pause(connection, key.target, PauseLine(campaign, reason or "", state, at))
+    _store_pause(connection, key.target, PauseLine(campaign, kept if reason is None else reason, state, at))
     return True
+
+
+def read_accepted(connection: Connection, target: str, names: Iterable[str]) -> str:
+    """Return the reason of a broken guard's pause that a person has ended since; empty if there is none."""
+    known = _read_pauses(connection, target)
+    lines = (known[name] for name in names if name in known)
+    return next((line.reason for line in lines if line.state == "resumed" and line.reason), "")
 
 
 def read_pauses(connection: Connection, target: str) -> dict[str, Pause]:

@@ -158,26 +158,22 @@ def read_earlier_messages(
     return read_earlier(connection, row.id, identity.message_ids, wanted, questions, read)
 
 
-def read_waves(connection: Connection, identity: Identity, messages: Collection[str]) -> dict[str, int]:
+def read_waves(
+    connection: Connection, identity: Identity, messages: Collection[str], *, has_wave: bool
+) -> dict[str, int]:
     """Return the people whom messages have reached, or may have, by wave; the earliest wave first.
 
-    Messages that went by a date are of no wave.
-
-    The wave is empty for texts from before there were any. Nothing is counted unless there are waves.
+    The wave is empty for texts from before there were any; messages that went by a date are of none. Nothing
+    is counted unless there are waves on record, or the campaign `has_wave`.
     """
     row = find_record(connection, identity.target, identity.names)
     if row is None:
         return {}
     ids = [name for name, current in identity.message_ids.items() if current in messages]
-    is_own = and_(
-        launches.c.campaign_id == row.id,
-        launches.c.message.in_(ids),
-        launches.c.occasion.not_like(f"{DATE}%"),
-    )
-    if (
-        connection.execute(select(launches.c.id).where(is_own, launches.c.occasion != "").limit(1)).first()
-        is None
-    ):
+    own = launches.c.campaign_id == row.id, launches.c.message.in_(ids)
+    is_own = and_(*own, launches.c.occasion.not_like(f"{DATE}%"))
+    in_waves = select(launches.c.id).where(is_own, launches.c.occasion != "").limit(1)
+    if not has_wave and connection.execute(in_waves).first() is None:
         return {}
     people = func.count(deliveries.c.fingerprint.distinct())
     counted = select_held(launches.c.occasion, people).where(is_own, launches.c.state.in_(REACHED))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from runner.campaign.model import SCORED
 from runner.document import Count, Document, Part, Positive
+from runner.report.columns.engine import quote
 from runner.report.documents.wording import distinguish, store_number
 from runner.view.blocks import Block, Sentence, TableBlock
 from runner.view.markdown import write_markdown
@@ -18,6 +19,7 @@ from runner.wording import count_words, escape_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from fractions import Fraction
 
     from runner.report.facts import PooledOutline
 
@@ -157,6 +159,9 @@ class FileContent:
         columns: the audience's columns: in the table `members` they are `export_0` and so on.
         has_phones: whether there are phones, and words as they are.
         has_words: whether there are people's own words.
+        wave: that all answers are of; empty if the campaign has none.
+        probability: with which each person was drawn for the sample; None if it is not known.
+        is_sample: whether the campaign texts a sample.
     """
 
     campaign: str
@@ -165,6 +170,9 @@ class FileContent:
     columns: tuple[str, ...] = ()
     has_phones: bool = False
     has_words: bool = False
+    wave: str = ""
+    probability: Fraction | None = None
+    is_sample: bool = False
 
 
 def list_columns(
@@ -183,10 +191,21 @@ def list_columns(
             FileColumn(name, "text", f"m.export_{number}", "the audience's column")
             for number, name in enumerate(content.columns)
         ]
+    found += _list_origin(content)
     hidden = {"" if content.has_phones else "phone", "" if content.has_words else "words"} - {""}
     found = [one for one in found if one.role not in hidden]
     names = distinguish(one.name for one in found)
     return [replace(one, name=name) for one, name in zip(found, names, strict=True)]
+
+
+def _list_origin(content: FileContent) -> Iterator[FileColumn]:
+    """Yield the columns, the same for all rows, on where they come from."""
+    if content.wave:
+        yield FileColumn("occasion", "text", quote(content.wave), "the wave that the row is of")
+    if content.is_sample:
+        known = "NULL::DOUBLE" if content.probability is None else repr(float(content.probability))
+        meaning = f"the probability with which the person was drawn for the sample; {_IF_KNOWN}"
+        yield FileColumn("selection_probability", "number", known, meaning)
 
 
 def _list_question(number: int, question: PooledOutline) -> Iterator[FileColumn]:

@@ -142,6 +142,7 @@ def _show_campaign(report: CampaignReport) -> Iterator[Block]:
     main = find_main_question(report)
     yield Tiles(list(_list_tiles(report)))
     yield from _show_replaced(report.people)
+    yield from _show_sample(report)
     yield from _show_control_group(report.people)
     if main is not None:
         beside = list(show_series(report))
@@ -172,6 +173,18 @@ def _show_replaced(people: PeopleReport) -> Iterator[Sentence]:
         yield Sentence(f"{texted}, which ended their survey. Without them, the response is {rate}.")
 
 
+def _show_sample(report: CampaignReport) -> Iterator[Sentence]:
+    """Yield the sample that the figures are of."""
+    sample = report.sample
+    if sample is not None:
+        drawn = "" if sample.drawn is None else f" {sample.drawn:,} of {sample.eligible:,} people were drawn."
+        chance = "not known" if sample.probability is None else write_percent(sample.probability)
+        yield Sentence(
+            f"This is a random sample of the people who may be texted.{drawn} The probability of being drawn "
+            f"was {chance}."
+        )
+
+
 def _show_control_group(people: PeopleReport) -> Iterator[Sentence]:
     """Yield how many were drawn to get nothing: no answer of theirs can be compared."""
     if people.control_group:
@@ -191,6 +204,8 @@ def _list_tiles(report: CampaignReport) -> Iterator[Tile]:
         rate, done = people.completion_rate, "" if people.answered is None else "people"
         if rate is not None:
             done += f", {write_percent(rate, people.answered)} of them to the end"
+        if report.completes is not None and people.completed is not None:
+            done += f": {people.completed:,} of {report.completes:,} completes"
         yield Tile("Answered", write_count(people.answered), done)
     else:
         yield Tile("People texted", write_count(people.texted))

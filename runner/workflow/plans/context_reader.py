@@ -13,10 +13,12 @@ from runner.ledger.model import format_moment
 from runner.ledger.people.history import read_open_sessions, read_recent
 from runner.ledger.people.opt_outs import read_suppressions
 from runner.ledger.people.replies import find_unread_replies
+from runner.ledger.people.rollout import read_rollout_record
 from runner.ledger.people.suppressions import find_pause
 from runner.ledger.record.campaign_record import read_earlier_messages, read_waves
 from runner.ledger.record.deliveries import find_record
 from runner.plan.plan_context import PlanContext
+from runner.service.model import is_refusal
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
 from runner.timing.legal_hours import load_law
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from runner.ledger.people.history import EarlierMessage
     from runner.ledger.people.opt_outs import Barred
     from runner.ledger.people.replies import UnreadReplies
+    from runner.ledger.people.rollout import RolloutRecord
     from runner.ledger.record.campaign_record import Identity
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.plan_context import TextedPeople
@@ -77,9 +80,12 @@ class PlanContextReader:
                 unread=self.find_unread(),
                 suppressions=self._suppressions or None,
                 sessions=self._sessions or None,
-                waves=read_waves(connection, identity, campaign.message_ids.values()),
+                waves=read_waves(
+                    connection, identity, campaign.message_ids.values(), has_wave=bool(campaign.wave)
+                ),
                 completed=_count_completed(connection, identity, campaign),
                 earlier=_read_earlier(connection, identity, campaign),
+                rollout=_read_rollout(connection, identity, campaign),
                 recent=None if since is None else read_recent(connection, key, since),
             )
 
@@ -106,6 +112,16 @@ def _count_completed(connection: LedgerConnection, identity: Identity, campaign:
     check = CompletesCheck.of(campaign)
     row = None if check is None else find_record(connection, identity.target, identity.names)
     return None if check is None or row is None else check.count(connection, row.id)
+
+
+def _read_rollout(
+    connection: LedgerConnection, identity: Identity, campaign: Campaign
+) -> RolloutRecord | None:
+    """Return the record that a campaign's open step is found by; None if it has no steps."""
+    if campaign.rollout is None:
+        return None
+    firsts = {message.id for message in campaign.messages if message.after is None}
+    return read_rollout_record(connection, identity, firsts, is_refusal)
 
 
 def _read_earlier(

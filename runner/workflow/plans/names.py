@@ -291,8 +291,15 @@ def _refuse_target(target: str, former: str) -> UnclearNameError:
 
 
 def _require_wave(item: PlanResult) -> None:
-    """Refuse a campaign that has lost its wave: everybody would be texted again, outside of all waves."""
+    """Refuse a campaign that has lost its wave, or that goes back to an earlier one."""
     wave, campaign = item.plan.wave, item.campaign
+    if wave is not None and wave.later is not None:
+        raise UnclearNameError(
+            f"{campaign.name} has `wave: {wave.name}`, and its wave {wave.later} has begun since: this may "
+            "be an old checkout, or a wave that has the name of an earlier one. Nothing of it is sent",
+            hint=f"write `wave: {wave.later}` in {show_path(campaign.file)} to go on with the latest one, or "
+            "a name that no wave had to text everybody again",
+        )
     if wave is None or wave.name:
         return
     people = count_words(wave.texted_before or 0, "person", "people")

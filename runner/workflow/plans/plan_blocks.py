@@ -73,8 +73,8 @@ def show_plans(planned: Sequence[PlanResult], *, is_detailed: bool = False) -> I
 
 def show_campaign(plan: CampaignPlan, *, is_detailed: bool = False, at_most: bool = False) -> Iterator[Block]:
     """Yield a campaign's counts, remarks on them, and what comes later; `at_most` leaves out lower bounds."""
-    if plan.wave is not None and plan.wave.is_new and plan.wave.texted_before:
-        yield Sentence(_describe_wave(plan.wave), "strong")
+    if again := describe_wave(plan.wave):
+        yield Sentence(again, "strong")
     costs = ("launches", "segments") if is_detailed else ("segments",)
     columns = [
         column
@@ -101,8 +101,11 @@ def show_campaign(plan: CampaignPlan, *, is_detailed: bool = False, at_most: boo
         yield from _limit(coming, is_detailed=is_detailed)
 
 
-def _describe_wave(wave: PlannedWave) -> str:
-    people = count_words(wave.texted_before or 0, "person was", "people were")
+def describe_wave(wave: PlannedWave | None) -> str:
+    """Return in words that a new wave texts everybody again; empty if it is not new, or the first."""
+    if wave is None or not wave.is_new or not wave.texted_before:
+        return ""
+    people = count_words(wave.texted_before, "person was", "people were")
     before = f"in the wave {wave.before}" if wave.before else "before there were waves"
     return f"Everybody again: {wave.name} is a new wave, and {people} texted {before}."
 
@@ -138,7 +141,9 @@ def _list_remarks(plan: CampaignPlan, *, is_detailed: bool) -> Iterator[ListItem
     if wanted is not None and plan.completed is not None:
         end = ": nobody else is texted" if plan.completed >= wanted else ""
         yield ListItem(f"{count_words(plan.completed, 'complete')} of {wanted:,}{end}")
-    if plan.pause is not None:
+    if plan.rollout is not None:
+        yield ListItem(f"Rollout: {plan.rollout.describe(plan.campaign.name)}")
+    if plan.pause is not None and (plan.rollout is None or plan.rollout.state != "broken"):
         words = f"nothing is due now, and nothing is sent until `runner resume {plan.campaign.name}`"
         if plan.paused:
             words = f"{count_words(plan.paused, 'text waits', 'texts wait')}, and reminders with them"

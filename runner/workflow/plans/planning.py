@@ -243,11 +243,12 @@ def leave_out_paused(planned: Sequence[PlanResult], failures: Failures) -> Seque
     """Return the plans that are not paused; others go to `failures`."""
 
     def find_error(item: PlanResult) -> RunnerError | None:
-        if item.plan.pause is None or not item.plan.paused:
+        if item.plan.pause is None or not (item.plan.paused or item.plan.is_stopped):
             return None
         name, people = item.campaign.name, count_words(item.plan.paused, "text waits", "texts wait")
-        words = f"{name} is {item.plan.pause.describe()}; {people}"
-        return PausedError(words, hint=f"`runner resume {name}` lets it go on")
+        words = f"{name} is {item.plan.pause.describe()}; {people if item.plan.paused else 'no step opens'}"
+        accepts = ", and accepts these figures" if item.plan.is_stopped else ""
+        return PausedError(words, hint=f"`runner resume {name}` lets it go on{accepts}")
 
     return _leave_out(planned, failures, find_error)
 
@@ -319,9 +320,9 @@ def plan_without_key(workspace: Workspace, scope: Scope, failures: Failures) -> 
 
 
 def count_texted(workspace: Workspace, campaign: Campaign) -> dict[str, int] | None:
-    """Return the number of people who got each message, by all lockfiles; None if those only have totals.
+    """Return the number of people who got each message in the campaign's wave, by all lockfiles.
 
-    No key is needed.
+    None if those only have totals. No key is needed.
     """
     people: dict[str, set[str]] = {}
     for file, text in workspace.files.read_texts(needs_shared=False).items():
@@ -332,6 +333,8 @@ def count_texted(workspace: Workspace, campaign: Campaign) -> dict[str, int] | N
         if lockfile.counts:
             return None
         for launch in lockfile.launches:
+            if launch.occasion != campaign.wave:
+                continue
             message = campaign.message_ids.get(launch.message, launch.message)
             people.setdefault(message, set()).update(launch.recipients)
     return {message: len(found) for message, found in people.items()}

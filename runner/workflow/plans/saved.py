@@ -156,7 +156,11 @@ class SavedPlan:
 
     def knows_pause(self, file: Path) -> bool:
         """Return whether a campaign, by its file, was already paused when the plan was made."""
-        return any(one["file"] == show_path(file) and one["pause"] for one in self.campaigns)
+        entry = next((one for one in self.campaigns if one["file"] == show_path(file)), None)
+        if entry is None or not entry["pause"]:
+            return False
+        # A broken guard pauses it only now.
+        return entry["rollout"] is None or entry["rollout"]["state"] != "broken"
 
     def require_target(self, target: Target) -> None:
         """Refuse the plan if its target is another, or has changed since.

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Literal
 from runner.campaign.load import read_names
 from runner.document import Document, Moment, Part
 from runner.errors import UsageError
-from runner.ledger.people.suppressions import Pause, read_pauses, set_pause
+from runner.ledger.people.suppressions import Pause, find_pause, read_pauses, set_pause
 from runner.workflow.campaigns import DEFAULT_FOLDER, ENDINGS, find_campaign_files
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from runner.ledger.database import Ledger
+    from runner.workflow.plans.planning import PlanResult
     from runner.workflow.scope import Scope
 
 LONGEST_REASON = 500
@@ -95,6 +97,30 @@ def change_pauses(scope: Scope, campaigns: Sequence[str], reason: str | None) ->
         for names, is_changed in zip(found, changed, strict=True)
     )
     return PauseChange(target.name, "resume" if reason is None else "pause", items)
+
+
+def pause_broken(workspace: Workspace, ledger: Ledger, planned: Iterable[PlanResult]) -> None:
+    """Record the pauses of campaigns whose rollout has a broken guard."""
+    pauses = {
+        item.campaign.name: item.plan.pause
+        for item in planned
+        if item.plan.rollout is not None and item.plan.rollout.state == "broken" and item.plan.pause
+    }
+    if not pauses:
+        return
+    with ledger.writing() as connection:
+        for name, pause in pauses.items():
+            if find_pause(connection, workspace.target.name, [name]) is None:
+                set_pause(connection, workspace.key, name, pause.reason, workspace.now_text())
+    workspace.files.share(ledger)
+
+
+def pause_stopped(scope: Scope, planned: Sequence[PlanResult]) -> None:
+    """Record the pauses of campaigns with a broken guard: planning alone records nothing."""
+    if any(item.plan.is_stopped for item in planned):
+        workspace = Workspace.open(scope)
+        with workspace.open_ledger(needs_shared=False) as ledger:
+            pause_broken(workspace, ledger, planned)
 
 
 def _is_file(campaign: str) -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from runner.ledger.people.replies import ListedReply
+    from runner.ledger.people.rollout import StoppedCampaign
     from runner.ledger.record.unsettled import HeldCount
 
 
@@ -64,12 +65,14 @@ class Checklist:
         held: the number of held people, over all messages.
         replies: the number of replies to decide.
         denied_by: the people who denied the plan.
+        stopped: the reasons of campaigns that broken guards have paused.
     """
 
     jobs: dict[str, FailedJob] = field(default_factory=dict)
     held: Count = 0
     replies: Count = 0
     denied_by: tuple[str, ...] = ()
+    stopped: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Checklist:
@@ -96,6 +99,7 @@ class Sight:
         replies_gap: why there may be more, or empty.
         shows_words: whether what they say is shown.
         denied_by: the people who denied the plan; None in jobs without one.
+        stopped: campaigns that broken guards have paused; None if that is not known.
     """
 
     target: str
@@ -108,6 +112,7 @@ class Sight:
     replies_gap: str = ""
     shows_words: bool = False
     denied_by: tuple[str, ...] | None = None
+    stopped: tuple[StoppedCampaign, ...] | None = ()
 
     @property
     def people_held(self) -> int:
@@ -123,6 +128,7 @@ def update_checklist(before: Checklist, sight: Sight, url: str = "") -> Checklis
         max(held, before.held) if sight.held_gap else held,
         max(replies, before.replies) if sight.replies_gap else replies,
         before.denied_by if sight.denied_by is None else sight.denied_by,
+        before.stopped if sight.stopped is None else {one.name: one.reason for one in sight.stopped},
     )
 
 
@@ -201,6 +207,13 @@ def list_items(before: Checklist, now: Checklist, sight: Sight, place: IssuePlac
             _write_replies(sight, place),
             sight.replies_gap,
         ),
+        Item(
+            "a rollout stopped itself",
+            "; ".join(f"**{escape_markdown(name)}** is paused" for name in now.stopped),
+            "",
+            bool(now.stopped.keys() - before.stopped.keys()),
+            _write_stopped(now, sight, place),
+        ),
         Item("a plan was denied", denial if names else "", "", bool(names and not before.denied_by)),
     ]
 
@@ -276,6 +289,25 @@ def write_resolving(target: str, place: IssuePlace) -> str:
         "and `adopt` or `not-sent`. With `pause` the campaign waits meanwhile.\n\n"
         f"Or in a clone: `runner resolve --target {target}` lists them, and takes `--adopt-all`, "
         "`--not-sent-all`, `--adopt GUID` or `--launch KEY --not-sent`; then `runner ci record`.\n"
+    )
+
+
+def _write_stopped(now: Checklist, sight: Sight, place: IssuePlace) -> str:
+    """Return the figures of broken guards, the replies that opted out, and how to go on."""
+    figures = write_table(("campaign", "why"), list(now.stopped.items()), MOST_ROWS)
+    said = [
+        (one.name, *map(_hide_personal, reply))
+        for one in sight.stopped or ()
+        for reply in (one.replies if sight.shows_words else ())
+    ]
+    replies = (
+        f"{write_table(('campaign', 'it was asked', 'they replied'), said, MOST_ROWS)}\n" if said else ""
+    )
+    words = "" if sight.shows_words else f"{_NOT_SHOWN}\n\n"
+    return (
+        f"{figures}\n{replies}{words}Nothing of it is sent meanwhile. To accept these figures and go on: "
+        f"{say_workflow(place)} the campaign's file and `resume`.\n\n"
+        f"Or in a clone: `runner resume CAMPAIGN --target {sight.target}`; then `runner ci record`.\n"
     )
 
 

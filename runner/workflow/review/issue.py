@@ -14,6 +14,7 @@ from runner.errors import LedgerError, RunnerError
 from runner.github.comments import write_marker
 from runner.github.issues import Report
 from runner.github.job_summary import DENIED_VARIABLE
+from runner.ledger.people.rollout import list_stopped
 from runner.ledger.record.entry import list_unknown
 from runner.ledger.record.unsettled import HeldCount, count_held
 from runner.workflow.campaigns import InvalidCampaignError, find_campaign_files, show_path
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.model import Reservation
     from runner.ledger.people.replies import ListedReply
+    from runner.ledger.people.rollout import StoppedCampaign
     from runner.workflow.scope import Scope
 
 _TARGET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
@@ -73,12 +75,23 @@ def _look(scope: Scope, outcome: Outcome | None) -> tuple[Sight, RunnerError | N
         workspace = Workspace.open(scope)
         target = workspace.target.name
         seen, failure = (*_count_held(workspace, outcome), *_find_replies(workspace)), None
+        stopped = _find_stopped(workspace)
     except RunnerError as error:
         if not _TARGET.fullmatch(target):
             raise
         gap = _BAD_TARGETS if isinstance(error, InvalidCampaignError) else error.message
+        stopped = None
         seen, failure = ((), gap, (), gap), error if isinstance(error, LedgerError) else None
-    return Sight(target, os.environ.get("GITHUB_JOB", ""), run, outcome, *seen), failure
+    return Sight(target, os.environ.get("GITHUB_JOB", ""), run, outcome, *seen, stopped=stopped), failure
+
+
+def _find_stopped(workspace: Workspace) -> tuple[StoppedCampaign, ...] | None:
+    """Return the campaigns that broken guards have paused; None if that is not known."""
+    try:
+        with reading_filled(workspace) as connection:
+            return list_stopped(connection, workspace.target.name)
+    except RunnerError:
+        return None
 
 
 def _find_replies(workspace: Workspace) -> tuple[tuple[ListedReply, ...], str]:

@@ -25,7 +25,7 @@ from runner.workflow.plans.planning import count_to_send
 from runner.workflow.plans.saved import read_saved_plan
 from runner.workflow.reconcile import reconcile_project
 from runner.workflow.records.opt_outs import decide_replies
-from runner.workflow.records.pausing import change_pauses
+from runner.workflow.records.pausing import change_pauses, pause_stopped
 from runner.workflow.records.record_push import fetch_record, push_record
 from runner.workflow.report import report_project
 from runner.workflow.resolve import Word, resolve_launches
@@ -128,6 +128,8 @@ class Job:
         self._catch_up()
         plan = self._make_plan(out / PLAN_FILE, paths)
         if plan is not None:
+            # A plan without texts is followed by no job that sends, and pauses what it stops.
+            self._try(lambda: pause_stopped(self.scope, plan.planned))
             self._send_approved(plan, out / PLAN_FILE)
         self._record()
         append_variables({_RECORDED: "true"})

@@ -1,0 +1,127 @@
+"""The record that the steps of a rollout are judged by: texts, opt-outs since, and refused texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, func, select
+
+from runner.ledger.fingerprint import on_occasion
+from runner.ledger.people.suppressions import ROLLOUT, read_accepted, read_pauses
+from runner.ledger.record.campaign_record import read_earlier_messages
+from runner.ledger.record.deliveries import find_record
+from runner.ledger.tables import campaigns, deliveries, launches, of_target, opt_outs, results
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from runner.ledger.people.history import EarlierMessage
+    from runner.ledger.record.campaign_record import Identity
+
+
+_SHOWN = 20
+"""Replies of people who opted out that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedCampaign:
+    """A campaign that a broken guard has paused: why, and what those who opted out have replied to."""
+
+    name: str
+    reason: str
+    replies: tuple[tuple[str, str], ...] = ()
+
+
+def list_stopped(connection: Connection, target: str) -> tuple[StoppedCampaign, ...]:
+    """Return the campaigns of a target that broken guards have paused."""
+    return tuple(
+        StoppedCampaign(name, pause.reason, tuple(read_opt_out_replies(connection, target, name)))
+        for name, pause in sorted(read_pauses(connection, target).items())
+        if pause.reason.startswith(ROLLOUT)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutRecord:
+    """What is on record of the messages that a rollout's steps are about.
+
+    Attributes:
+        messages: their launches, by message id.
+        opted_out: when each person opted out, or may have, by fingerprint: UTC, ISO 8601.
+        refused: the deliveries (`on_occasion`) whose last text the service has refused.
+        accepted: the figures of a broken guard that a person has accepted; empty if there are none.
+    """
+
+    messages: Mapping[str, EarlierMessage] = field(default_factory=dict)
+    opted_out: Mapping[str, str] = field(default_factory=dict)
+    refused: frozenset[str] = frozenset()
+    accepted: str = ""
+
+
+def read_rollout_record(
+    connection: Connection,
+    identity: Identity,
+    messages: Collection[str],
+    is_refusal: Callable[[str], bool],
+) -> RolloutRecord:
+    """Return the record of some messages of a campaign; `is_refusal` judges the detail of an outcome."""
+    row = find_record(connection, identity.target, identity.names)
+    accepted = read_accepted(connection, identity.target, identity.names)
+    if row is None:
+        return RolloutRecord(accepted=accepted)
+    person, latest = opt_outs.c.fingerprint, func.max(opt_outs.c.at)
+    query = select(person, latest).where(
+        opt_outs.c.target == identity.target,
+        opt_outs.c.state != "dismissed",
+        # Who was forgotten has asked for more than no texts, and may have been texted by others.
+        opt_outs.c.source != "forgotten",
+    )
+    opted_out: dict[str, str] = dict(map(tuple, connection.execute(query.group_by(person))))
+    return RolloutRecord(
+        read_earlier_messages(connection, identity, messages),
+        opted_out,
+        _read_refused(connection, row.id, identity.message_ids, messages, is_refusal),
+        accepted,
+    )
+
+
+def read_opt_out_replies(connection: Connection, target: str, campaign: str) -> list[tuple[str, str]]:
+    """Return question and reply of those who opted out of a campaign, or may have, the latest first."""
+    evidence = select(opt_outs.c.evidence).where(
+        opt_outs.c.target == target, opt_outs.c.source == "reply", opt_outs.c.state != "dismissed"
+    )
+    query = of_target(
+        select(results.c.question_text, results.c.result_response).join(
+            launches, launches.c.id == results.c.launch_id
+        ),
+        target,
+    ).where(campaigns.c.name == campaign, results.c.result_guid.in_(evidence))
+    ordered = query.order_by(results.c.created.desc(), results.c.result_guid)
+    return [(question, reply) for question, reply in connection.execute(ordered.limit(_SHOWN))]
+
+
+def _read_refused(
+    connection: Connection,
+    campaign_id: int,
+    message_ids: Mapping[str, str],
+    messages: Collection[str],
+    is_refusal: Callable[[str], bool],
+) -> frozenset[str]:
+    """Return the deliveries whose last launch was refused, be it proven unsent since."""
+    names = [name for name, current in message_ids.items() if current in messages]
+    query = (
+        select(deliveries.c.fingerprint, deliveries.c.occasion, launches.c.detail)
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        .where(
+            deliveries.c.campaign_id == campaign_id,
+            deliveries.c.message.in_(names),
+            deliveries.c.released.is_(True),
+            launches.c.state.in_(("rejected", "not_sent")),
+        )
+    )
+    return frozenset(
+        on_occasion(person, occasion)
+        for person, occasion, detail in connection.execute(query)
+        if is_refusal(detail or "")
+    )

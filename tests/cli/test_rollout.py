@@ -1,0 +1,187 @@
+"""Rollouts on the sandbox, as a user meets them: steps open one after the other, and stop by themselves."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import closing
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.campaign.variants import SHARES, draw_shares
+from runner.cli.main import run as run_command
+from runner.sandbox.service import Service
+from runner.sandbox.store import open_store
+from tests.cli.test_alert import name_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.forge.github_server import GitHub
+
+    CheckJson = Callable[[str, str], dict[str, Any]]
+
+YAML = """\
+version: 1
+recipients: [{csv: people.csv}]
+rollout:
+  steps: [{share: 10%, hold: 2h}, {share: 30%, hold: 1d}, {share: 100%}]
+  guards: {opt_outs: 2%, rejected: 1%}
+messages:
+  - {id: ask, introduction: Hi, questions: [{tag: why, text: Why?}]}
+"""
+PHONES = [f"+1415555{number}" for number in range(1000, 1100)]
+DRAW = draw_shares("pulse", "rollout")
+FIRST = [phone for phone in PHONES if DRAW(phone) < SHARES // 10]
+SECOND = [phone for phone in PHONES if DRAW(phone) < 3 * SHARES // 10]
+
+
+class World:
+    """A repository, and the sandbox of its commands, which run inside this process."""
+
+    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str], check: CheckJson) -> None:
+        self.folder = folder
+        self.capture = capture
+        self.check = check
+        (folder / "campaigns").mkdir()
+        (folder / "campaigns/people.csv").write_text("phone\n" + "\n".join(PHONES), encoding="utf-8")
+        self.write(YAML)
+
+    def write(self, text: str) -> None:
+        (self.folder / "campaigns/pulse.yaml").write_text(text, encoding="utf-8")
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """Run a command; return what it wrote to standard output, and keep the rest in `errors`."""
+        found = run_command(arguments)
+        out, self.errors = self.capture.readouterr()
+        assert found == code, self.errors
+        return out
+
+    def apply(self, code: int = 0) -> int:
+        """Send; return how many people were texted."""
+        done = self.check(self.run("apply", "--auto-approve", "--format", "json", code=code), "apply")
+        count: int = done["campaigns"][0]["recipients_sent"]
+        return count
+
+    def step(self, code: int = 0) -> dict[str, Any]:
+        """Return the open step as `plan` shows it; `status` shows the same."""
+        (planned,) = self.check(self.run("plan", "--format", "json", code=code), "plan")["campaigns"]
+        (status,) = self.check(self.run("status", "--format", "json"), "status")["campaigns"]
+        assert status["rollout"] == planned["rollout"]
+        found: dict[str, Any] = planned["rollout"]
+        return found
+
+    def state(self, code: int = 0) -> tuple[int, str]:
+        step = self.step(code)
+        return step["number"], step["state"]
+
+    def watch(self, length: str) -> None:
+        """Let time pass, and read what came."""
+        self.run("sandbox", "clock", f"+{length}")
+        self.run("reconcile")
+
+    def reply(self, text: str, *phones: str) -> None:
+        """Have people text the service."""
+        moment = datetime.fromisoformat(json.loads(self.run("sandbox", "clock", "--format", "json"))["time"])
+        with closing(open_store(self.folder / ".runner/sandbox/service.sqlite")) as store:
+            for phone in phones:
+                Service(store).receive(phone, text, moment)
+
+
+@pytest.fixture
+def world(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    check_json: CheckJson,
+) -> World:
+    """A campaign to a hundred people in three steps, with two guards."""
+    monkeypatch.chdir(tmp_path)
+    return World(tmp_path, capsys, check_json)
+
+
+def test_steps_open_one_after_the_other(world: World) -> None:
+    """Each after its hold and a reconcile; people of later steps are counted, and nobody beyond is texted."""
+    assert world.state() == (1, "sending")
+    (message,) = json.loads(world.run("plan", "--format", "json"))["campaigns"][0]["messages"]
+    assert (message["to_send"], message["later_step"]) == (len(FIRST), len(PHONES) - len(FIRST))
+    assert world.apply() == len(FIRST)
+    assert world.state() == (1, "holding")
+    world.run("sandbox", "clock", "+2h1m")
+    assert world.state() == (1, "unread")
+    assert world.apply() == 0
+    world.run("reconcile")
+    assert world.state() == (2, "sending")
+    assert world.apply() == len(SECOND) - len(FIRST)
+    world.watch("23h")
+    assert world.state() == (2, "holding")
+    world.watch("2h")
+    assert world.state() == (3, "last")
+    assert world.apply() == len(PHONES) - len(SECOND)
+    assert world.apply() == 0
+
+
+def test_a_fresh_machine_comes_to_the_same_step(world: World) -> None:
+    """Without the ledger, files and service say where the rollout is; answers are to be read again."""
+    world.apply()
+    world.watch("3h")
+    shutil.rmtree(world.folder / ".runner/ledger", ignore_errors=True)
+    for file in (world.folder / ".runner").glob("*.sqlite*"):
+        file.unlink()
+    assert world.state() == (1, "unread")
+    world.run("reconcile")
+    assert world.state() == (2, "sending")
+    world.apply()
+    for file in (world.folder / ".runner").glob("*.sqlite*"):
+        file.unlink()
+    assert world.state() == (2, "holding")
+
+
+def test_a_broken_guard_pauses_the_campaign(world: World) -> None:
+    """With its figures, also on a fresh machine; a person who resumes accepts them for this step."""
+    world.apply()
+    world.reply("STOP", *FIRST[:3])
+    world.watch("3h")
+    assert world.state(7) == (1, "broken")
+    figures = f"3 of {len(FIRST)} people opted out ({round(300 / len(FIRST), 1):g}%; limit 2%)"
+    assert figures in world.run("plan", code=7)
+    world.run("apply", "--auto-approve", code=7)
+    assert f"rollout step 1 (10%): {figures}" in world.errors
+    assert world.state(7) == (1, "paused")
+    for file in (world.folder / ".runner").glob("*.sqlite*"):
+        file.unlink()
+    world.run("apply", "--auto-approve", code=7)
+    world.run("reconcile")
+    assert world.state(7) == (1, "paused")
+    world.run("resume", "pulse")
+    assert world.state() == (2, "sending")
+    for file in (world.folder / ".runner").glob("*.sqlite*"):
+        file.unlink()
+    world.run("reconcile")
+    assert world.state() == (2, "sending")
+    assert world.apply() == len(SECOND) - len(FIRST)
+
+
+def test_the_issue_has_the_figures_and_the_replies(
+    world: World, monkeypatch: pytest.MonkeyPatch, github: GitHub
+) -> None:
+    """A job that plans pauses the campaign; digits are masked, and the issue closes once a person resumes."""
+    world.apply()
+    world.reply("Stop texting me, call 415-555-0199", *FIRST[:3])
+    world.watch("3h")
+    world.run("apply", "--auto-approve", code=7)
+    for name, value in name_job(github, world.folder).items():
+        monkeypatch.setenv(name, value)
+    world.run("ci", "alert", "--show-replies")
+    (issue,) = github.issues
+    assert "a rollout stopped itself" in issue["title"]
+    figures = f"rollout step 1 (10%): 3 of {len(FIRST)} people opted out"
+    assert f"| pulse | {figures}" in issue["body"]
+    assert "| pulse | Why? | Stop texting me, call •••-•••-•••• |" in issue["body"]
+    assert "0199" not in issue["body"]
+    world.run("resume", "pulse")
+    world.run("ci", "alert")
+    assert issue["state"] == "closed"
