@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
@@ -41,6 +42,35 @@ def _answer(service: ReferenceService, phone: str, text: str) -> str | None:
     return result.guid if result else None
 
 
+def _list_replies(service: ReferenceService) -> list[tuple[str, str, str, str]]:
+    with service.store.lock:
+        return [
+            (one.session.participant.phone, one.launch.sent.guid, one.question["tag"], one.response)
+            for one in service.store.results
+        ]
+
+
+def _list_completed(service: ReferenceService) -> list[str]:
+    with service.store.lock:
+        sessions = [
+            session for launch in service.store.launches if launch.asked for session in launch.sessions
+        ]
+        return sorted({one.participant.phone for one in sessions if one.status == "COMPLETE"})
+
+
+def _edit_answer(service: ReferenceService, guid: str, phone: str, response: str) -> None:
+    """Change somebody's first answer to a launch, as a person at the service can."""
+    with service.store.lock:
+        for number, one in enumerate(service.store.results):
+            if (one.launch.sent.guid, one.session.participant.phone, one.place) == (guid, phone, 0):
+                code = (
+                    str(one.question["responses"].index(response) + 1)
+                    if one.answer != one.response
+                    else response
+                )
+                service.store.results[number] = replace(one, answer=code, response=response)
+
+
 def _switch(service: ReferenceService, values: list[str]) -> None:
     service.switches = Switches.parse(values, service.switches)
 
@@ -54,6 +84,9 @@ ORDERS: dict[str, Callable[..., Any]] = {
     "faults": lambda service: dict(service.faults),
     "strays": lambda service: service.strays,
     "answer": _answer,
+    "replies": _list_replies,
+    "completed": _list_completed,
+    "edit_answer": _edit_answer,
     "accept": _accept,
     "switch": _switch,
     "plan_faults": lambda service, names: service.plan_faults(names),

@@ -8,6 +8,7 @@ from tests.torture.form import MESSAGES, Form
 from tests.torture.launcher import API_KEY, USERNAME
 from tests.torture.reference import ReferenceTorture
 from tests.torture.repository import Audience
+from tests.torture.rules import Rules
 from tests.torture.sandbox import SandboxService
 from tests.torture.service import READ_TIMEOUT_S, Service, Temper
 
@@ -55,5 +56,7 @@ def make_audience(rng: random.Random, service: CountingService) -> Audience:
     if service.is_ahead:
         # A follow-up to what was adopted waits until that moment has come here, too.
         form.follows = None
+    form.rules = Rules.draw(rng, people, form=form, is_read=knows_answers)
+    form.dated = messages[-1] if form.rules.cells is not None else ""
     has_one_tag, per_send = rng.random() < 0.5, rng.randint(1, 4)
     return Audience(people, messages, has_one_tag=has_one_tag, per_send=per_send, form=form)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tests.torture.rules import DETRACTORS, Rules
+
 if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
@@ -27,12 +29,15 @@ class Form:
     Attributes:
         surveys: the messages that ask; the others are plain texts.
         introduced: the surveys that begin with an introduction, not with a question.
-        follows: the `to` of the last message, which then follows the first one; None for no follow-up.
+        follows: the `to` of the last message, which then follows the first one, `detractors` for those whose
+            answer is one of them; None for no follow-up.
         has_arms: whether the first message has two versions.
         names: of the campaign, the present one last.
         ids: of each message that was renamed, the present one last.
         tags: of the campaign, the present one last; None for the default.
         corrected: people whose first name was corrected.
+        rules: on whom it texts, when and in which words.
+        dated: the message that goes by dates, if there are any.
     """
 
     surveys: frozenset[str] = frozenset()
@@ -43,6 +48,8 @@ class Form:
     ids: dict[str, list[str]] = field(default_factory=dict)
     tags: list[str | None] = field(default_factory=lambda: ["pulse"])
     corrected: set[int] = field(default_factory=set)
+    rules: Rules = field(default_factory=Rules)
+    dated: str = ""
 
     @classmethod
     def draw(cls, rng: random.Random, messages: Sequence[str], *, reads_answers: bool) -> Form:
@@ -57,7 +64,9 @@ class Form:
         follows = None
         if len(messages) > 1 and rng.random() < 0.5:
             asks = messages[0] in surveys and reads_answers
-            follows = rng.choice(("everyone", "unanswered")) if asks else "everyone"
+            follows = (
+                rng.choice(("everyone", "unanswered", "detractors", "detractors")) if asks else "everyone"
+            )
         return cls(
             surveys=surveys,
             introduced=frozenset(message for message in messages if rng.random() < 0.6),
@@ -75,7 +84,12 @@ class Form:
         return next((message for message, ids in self.ids.items() if name in ids), name)
 
     def tag_of(self, message: str, *, has_one_tag: bool) -> str:
-        """Return a message's project tag."""
+        """Return a message's project tag as it is sent."""
+        tag, wave = self.write_tag(message, has_one_tag=has_one_tag), self.rules.wave
+        return f"{tag}-{wave}" if wave else tag
+
+    def write_tag(self, message: str, *, has_one_tag: bool) -> str:
+        """Return a message's project tag as the campaign has it."""
         tag = self.tags[-1] or self.names[-1]
         return tag if has_one_tag else f"{tag}-{message}"
 
@@ -105,14 +119,22 @@ class Form:
         """
         written = [self._write_message(message, version, has_one_tag=has_one_tag) for message in messages]
         if self.follows:
-            written[-1] |= {"after": {"message": written[0]["id"], "wait": "0s"}, "to": self.follows}
+            by_answer = {"question": "nps", "values": list(map(int, DETRACTORS))}
+            to = by_answer if self.follows == "detractors" else self.follows
+            written[-1] |= {"after": {"message": written[0]["id"], "wait": "0s"}, "to": to}
+        if self.dated:
+            written[-1]["when"] = {"column": "due_at", "before": "24h"}
         own = self.tags[-1]
         return {
             "version": 1,
             "name": self.names[-1],
             "renamed_from": self.names[:-1],
             **({} if own is None else {"tag": own}),
-            "limits": {"recipients_per_send": per_send},
+            **self.rules.describe(),
+            "limits": {
+                "recipients_per_send": per_send,
+                **({} if self.rules.completes is None else {"completes": self.rules.completes}),
+            },
             # Nobody ends a survey here, and everybody is to get every message.
             "policy": {"open_session": "queue"},
             "messages": written,
@@ -123,18 +145,25 @@ class Form:
         text = _TEXTS[message].format(version)
         head: dict[str, Any] = {"id": self.name_of(message), "renamed_from": self.ids.get(message, [])[:-1]}
         if not has_one_tag:
-            head["tag"] = self.tag_of(message, has_one_tag=False)
+            head["tag"] = self.write_tag(message, has_one_tag=False)
+        said = self.rules.translate(
+            f"{text} <{{{{ due_at | default('') }}}}>" if message == self.dated else text
+        )
         if message not in self.surveys:
-            return {**head, "text": text}
-        scored = {"tag": "nps", "text": "From 0 to 3?", "responses": ["0", "1", "2", "3"]}
+            return {**head, "text": said}
+        scored = {"tag": "nps", "text": "From 0 to 3?", "responses": ["0", "1", "2", "3"], "scale": "number"}
         if message not in self.introduced:
-            return {**head, "questions": [{**scored, "text": text}]}
+            return {**head, "questions": [{**scored, "text": said}]}
         why = {"tag": "why", "text": "What's the reason for that? "}
-        return {**head, "introduction": text, "questions": [scored, why], "conclusion": "That's all."}
+        return {**head, "introduction": said, "questions": [scored, why], "conclusion": "That's all."}
 
     def _write_arms(self, message: dict[str, Any]) -> dict[str, Any]:
         changed = next(
             name for name in ("text", "introduction", "conclusion") if name in (*message, "conclusion")
         )
-        other = {changed: f"{message.get(changed, 'Thanks.')} (b)"}
-        return {"seed": "torture", "of": message["id"], "arms": [{"id": "a"}, {"id": "b", **other}]}
+        said = message.get(changed, "Thanks.")
+        texts = said if isinstance(said, dict) else {"": said}
+        other: dict[str, Any] = {changed: {code: f"{text} (b)" for code, text in texts.items()}}
+        if texts is not said:
+            other[changed] = other[changed][""]
+        return {"seed": "torture", "of": message["id"], "arms": [{"id": "a"}, {"id": "b"} | other]}

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _MESSAGE = re.compile(r"\[(\w+)\]")
 _VERSION = re.compile(r"\((\d+)\)")
+_LANGUAGE = re.compile(r"\|(\w+)\|")
+_CELL = re.compile(r"<(.*?)>")
+_WAVE = re.compile(r"-(\d{4}q\d+)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,24 @@ class Launch:
         """The version of the texts, which stands in parentheses."""
         found = _VERSION.search(self._first_text)
         return int(found[1]) if found else -1
+
+    @property
+    def language(self) -> str:
+        """The language, which stands between bars; empty in a campaign without languages."""
+        found = _LANGUAGE.search(self._first_text)
+        return found[1] if found else ""
+
+    @property
+    def cell(self) -> str | None:
+        """The date that the text is for; None for a message that goes by none."""
+        found = _CELL.search(self._first_text)
+        return found[1] if found else None
+
+    @property
+    def occasion(self) -> str:
+        """What it is one of several of to the same people: a wave, which ends the tag, or a date."""
+        found = _WAVE.search(self.tag)
+        return found[1] if found else self.cell or ""
 
     @property
     def tag(self) -> str:
@@ -85,12 +106,15 @@ class CountingService(Protocol):
     def come_to_rest(self) -> None:
         """Wait until everything that was accepted, or will be, is listed."""
 
-    def count_texts(self) -> Counter[tuple[str, str]]:
-        """Return how often the campaign has texted each phone each message."""
+    def count_texts(self) -> Counter[tuple[str, str, str]]:
+        """Return how often the campaign has texted each phone each message on each occasion."""
 
 
-def count_texts(launches: Iterable[Launch]) -> Counter[tuple[str, str]]:
-    """Return how often the campaign has texted each phone each message."""
+def count_texts(launches: Iterable[Launch]) -> Counter[tuple[str, str, str]]:
+    """Return how often the campaign has texted each phone each message on each occasion."""
     return Counter(
-        (launch.message, phone) for launch in launches if launch.is_ours for phone in launch.phones
+        (launch.message, phone, launch.occasion)
+        for launch in launches
+        if launch.is_ours
+        for phone in launch.phones
     )

@@ -73,6 +73,18 @@ class ReferenceTorture:
         except ValueError:
             return False
 
+    def list_replies(self) -> list[tuple[str, str, str, str]]:
+        """Return the answers: phone, launch, tag of the question, and response."""
+        return [tuple(row) for row in self._process.tell("replies")]
+
+    def list_completed(self) -> list[str]:
+        """Return the phones of people who have completed a survey."""
+        return list(self._process.tell("completed"))
+
+    def edit_answer(self, guid: str, phone: str, response: str) -> None:
+        """Change somebody's first answer to a launch."""
+        self._process.tell("edit_answer", guid=guid, phone=phone, response=response)
+
     def hide(self) -> None:
         """Answer lists with nothing in them, well-formed, until `show`."""
         self._process.tell("switch", values=["lists=empty", "delay_s=3600"])
@@ -95,7 +107,7 @@ class ReferenceTorture:
         """Wait until everything that was accepted, or will be, is listed."""
         self._process.tell("come_to_rest")
 
-    def count_texts(self) -> Counter[tuple[str, str]]:
+    def count_texts(self) -> Counter[tuple[str, str, str]]:
         """Return how often the campaign has texted each phone each message."""
         return count_texts(self.launches)
 

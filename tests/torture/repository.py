@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tests.torture.form import Form
+from tests.torture.rules import write_language
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 _LIMITS: Mapping[str, Any] = {"concurrency": 4}
@@ -42,7 +43,10 @@ class Audience:
 
     def edit(self, rng: random.Random) -> None:
         """Add people, remove some, put some back, or change their order or the size of a launch."""
-        match rng.choice(("add", "remove", "restore", "reorder", "regroup")):
+        ways = ["reorder", "regroup"]
+        if self.form.rules.is_about_everybody:
+            ways += ["add", "remove", "restore"]
+        match rng.choice(ways):
             case "add":
                 self.add(rng.randint(1, 5))
             case "remove":
@@ -72,6 +76,13 @@ class Audience:
             "message renamed": lambda: form.rename_message(rng.choice(self.messages)),
             "tag changed": form.change_tag,
         }
+        rules = form.rules
+        if rules.waves:
+            ways["wave raised"] = rules.raise_wave
+        if rules.sizes:
+            ways["sample enlarged"] = lambda: rules.enlarge(rng, self.people)
+        if rules.cells is not None:
+            ways["dates moved"] = lambda: rules.move(rng, self.people)
         what = rng.choice(tuple(ways))
         version, before = self.version, copy.deepcopy(form)
         ways[what]()
@@ -94,24 +105,15 @@ class Audience:
         """Return the project tag of each message."""
         return {x: self.form.tag_of(x, has_one_tag=self.has_one_tag) for x in self.messages}
 
-    def list_due(self, answered: Collection[str]) -> list[tuple[str, str]]:
-        """Return everybody who is to have been texted in the end, with the message.
-
-        Args:
-            answered: phones of those who have answered the first message.
-        """
-        spared = self.messages[-1] if self.form.follows == "unanswered" else None
-        return [
-            (message, phone)
-            for message in self.messages
-            for phone in self.phones
-            if message != spared or phone not in answered
-        ]
-
 
 def phone_of(person: int) -> str:
     """Return a person's phone, E.164."""
     return f"+1415555{person:04}"
+
+
+def person_of(phone: str) -> int:
+    """Return the person who has a phone."""
+    return int(phone[-4:])
 
 
 class Repository:
@@ -153,11 +155,13 @@ class Repository:
     def write(self) -> None:
         """Write campaign and audience."""
         audience = self.audience
+        rules = audience.form.rules
         rows = [
-            f"{phone_of(p)},{'Eva' if p in audience.form.corrected else 'Ada'} {p},{'even' if p % 2 == 0 else 'odd'}"
+            f"{phone_of(p)},{'Eva' if p in audience.form.corrected else 'Ada'} {p},"
+            f"{'even' if p % 2 == 0 else 'odd'},{write_language(p)},{rules.cell_of(p)}"
             for p in audience.people
         ]
-        table = "\n".join(("phone,first_name,group", *rows, ""))
+        table = "\n".join(("phone,first_name,group,lang,due_at", *rows, ""))
         (self.folder / "campaigns/audience/people.csv").write_text(table, encoding="utf-8")
         campaign = {
             **audience.form.describe(
@@ -166,7 +170,9 @@ class Repository:
                 has_one_tag=audience.has_one_tag,
                 per_send=audience.per_send,
             ),
-            "recipients": [{"csv": "audience/people.csv"}],
+            "recipients": [
+                {"csv": "audience/people.csv", **({"language_column": "lang"} if rules.has_languages else {})}
+            ],
             **({} if self._kind == "full" else {"lockfile": self._kind}),
         }
         # JSON is YAML.

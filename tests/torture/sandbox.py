@@ -95,7 +95,7 @@ class SandboxService:
         """Wait until everything that was accepted is listed."""
         time.sleep(self._lists_late_s)
 
-    def count_texts(self) -> Counter[tuple[str, str]]:
+    def count_texts(self) -> Counter[tuple[str, str, str]]:
         """Return how often each phone was texted each message."""
         return count_texts(self.launches)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import tempfile
 import time
@@ -13,6 +14,7 @@ from tests.keys import STATE_KEY
 from tests.torture.draw import make_audience, make_service
 from tests.torture.launcher import API_KEY, HANGS, USERNAME, Death, Ended, Launcher, make_environment
 from tests.torture.ledgers import ClusterLedger, LocalLedger, SqliteLedger
+from tests.torture.oracle import Oracle, wait_for_hold
 from tests.torture.person import Person
 from tests.torture.records import Records, can_be_known
 from tests.torture.reference import CREDENTIALS, ReferenceTorture
@@ -99,9 +101,10 @@ class Scenario:
             self._env["RUNNER_CLUSTER"] = "local:2"
         self._records = Records(self._repository, ledger, has_key=has_key)
         self._person = Person(self.service, self._audience, self._run)
-        self._answered: set[str] = set()
+        self._oracle = Oracle(self.service, self._audience)
         self._last = 0
         self._places: dict[Launcher, Path] = {}
+        self._began: dict[Launcher, float] = {}
         self._log: list[str] = self._describe_service()
 
     def _describe_service(self) -> list[str]:
@@ -110,6 +113,7 @@ class Scenario:
 
     def run(self) -> None:
         """Run it, and add up what came of it."""
+        self._count_first_step()
         if self._rng.random() < 0.25:
             self._send_foreign_launch()
         for _ in range(self._rng.randint(4, 7)):
@@ -121,6 +125,13 @@ class Scenario:
                 self._resolve()
         self.service.calm()
         self._judge(self._run_until_done())
+
+    def _count_first_step(self) -> None:
+        """Have the program say, before anything was sent, how many people a rollout's first step has."""
+        if self._audience.form.rules.first_step is None:
+            return
+        plan = json.loads(self._run("plan", "--format", "json").out)["campaigns"][0]
+        self._oracle.step = plan["people"]
 
     def _send_foreign_launch(self) -> None:
         tag = self._rng.choice(tuple(self._audience.list_tags().values()))
@@ -303,6 +314,7 @@ class Scenario:
             arguments += _STATE + (_PATIENCE if arguments[0] == "apply" else ())
         self._log.append(f"{where.name}: {' '.join(arguments)} {death or ''}")
         self._places[launcher] = where
+        self._began[launcher] = time.monotonic()
         # Now and then all the way from the interpreter's start, as a user has it.
         is_cold = self._rng.random() < coldness
         launcher.start(*arguments, cwd=where, env=self._env, death=death, is_cold=is_cold)
@@ -314,6 +326,7 @@ class Scenario:
             self._records.note_end(self._places[launcher], ended.code)
             self._last = ended.code
         self._log.append(f"  → {ended.code} {' '.join(ended.err.split())[-200:]}")
+        self._oracle.look(ended.arguments[0], self._began[launcher])
         if ended.code == -signal.SIGKILL:
             self.tally.faults["killed"] += 1
         if ended.code == HANGS:
@@ -325,13 +338,20 @@ class Scenario:
         return ended
 
     def _answer(self) -> None:
-        """Have some people answer the first message, if it asks and the service knows how."""
+        """Have some people answer the first message, if it asks and the service knows how, or edit an answer."""
         first = self._audience.messages[0]
         if first not in self._audience.form.surveys or not isinstance(self.service, ReferenceTorture):
             return
-        for person in self._rng.sample(self._audience.people, min(2, len(self._audience.people))):
-            if self.service.answer(phone_of(person), "2"):
-                self._answered.add(phone_of(person))
+        for person in self._rng.sample(self._audience.people, min(4, len(self._audience.people))):
+            self.service.answer(phone_of(person), self._rng.choice("0123"))
+        replies = self.service.list_replies()
+        if not replies or self._rng.random() < 0.6:
+            return
+        phone, guid, tag, before = self._rng.choice(replies)
+        if tag == "nps":
+            self._oracle.note_edit(guid, phone, before)
+            self.service.edit_answer(guid, phone, self._rng.choice("0123"))
+            self.tally.faults["answer edited"] += 1
 
     def _edit(self) -> None:
         if self._rng.random() < 0.3:
@@ -351,6 +371,9 @@ class Scenario:
         service = self.service
         if isinstance(service, Service) and not service.list_hidden() <= kept:
             return False
+        if self._audience.form.rules.have_moved and not self._list_dated() <= kept:
+            # Nobody can know for which date a text was that stands in no record.
+            return False
         return can_be_known(
             service.launches,
             self._audience,
@@ -358,6 +381,9 @@ class Scenario:
             is_new=self._records.is_new,
             is_literal=not isinstance(service, ReferenceTorture) or service.is_literal,
         )
+
+    def _list_dated(self) -> set[str]:
+        return {launch.guid.lower() for launch in self.service.launches if launch.cell is not None}
 
     def _lose_records(self) -> None:
         if self._rng.random() >= 0.35:
@@ -381,12 +407,18 @@ class Scenario:
             if last.code == _UNRESOLVED:
                 self._resolve()
             elif last.code == 0:
-                if self._audience.form.follows == "unanswered":
-                    self._run("reconcile")
+                self._read_answers()
                 # A follow-up is due once a run has sent what it comes after.
                 if self._run("plan", "--detailed-exitcode").code == 0:
                     break
         return last
+
+    def _read_answers(self) -> None:
+        form = self._audience.form
+        if form.rules.first_step is not None:
+            wait_for_hold()
+        if form.follows in ("unanswered", "detractors") or form.rules.is_read:
+            self._run("reconcile")
 
     def _judge(self, last: Ended) -> None:
         if last.code != 0:
@@ -394,7 +426,8 @@ class Scenario:
         ended = self._run("plan", "--detailed-exitcode", "--format", "json")
         if ended.code != 0:
             self._violate(f"the plan has something left: {ended.code} {ended.err.strip()}")
-        self.tally.judge(self.service, self._audience.list_due(self._answered), self._repository.list_guids())
+        self.tally.judge(self.service, self._oracle.list_due(), self._repository.list_guids())
+        self.tally.violations += [*self._oracle.violations, *self._oracle.list_wrong()]
         if self.tally.violations:
             story = (f"seed {self._seed}:", *self._log, *self.tally.violations)
             self.tally.violations = ["\n    ".join(story)]

@@ -159,7 +159,7 @@ class Service:
         last = max((launch.listed_at for launch in self.launches), default=0.0)
         time.sleep(max(0.0, last - time.monotonic()))
 
-    def count_texts(self) -> Counter[tuple[str, str]]:
+    def count_texts(self) -> Counter[tuple[str, str, str]]:
         """Return how often each phone was texted each message."""
         with self._lock:
             return count_texts(self.launches)

@@ -52,13 +52,13 @@ class Tally:
         self.violations += other.violations
 
     def judge(
-        self, service: CountingService, due: Sequence[tuple[str, str]], recorded: Sequence[str]
+        self, service: CountingService, due: Sequence[tuple[str, str, str]], recorded: Sequence[str]
     ) -> None:
         """Compare, after everything has come to rest, what was accepted with what was due and is recorded.
 
         Args:
             service: has accepted.
-            due: messages, each with the phone of somebody who was to get it.
+            due: messages, each with the phone of somebody who was to get it, and the occasion.
             recorded: the `project_launch_guid`s on record.
         """
         texts = service.count_texts()
@@ -69,7 +69,7 @@ class Tally:
         self.skipped += len(skipped)
         self.faults += service.faults
         # Of launches to people who are no longer in the audience nothing is asked.
-        phones = {phone for _, phone in due}
+        phones = {phone for _, phone, _ in due}
         ours = [launch for launch in service.launches if launch.is_ours]
         due_guids = {launch.guid.lower() for launch in ours if phones & set(launch.phones)}
         accepted = {launch.guid.lower() for launch in ours}

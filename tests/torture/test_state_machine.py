@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 from tests.keys import STATE_KEY
 from tests.torture.launcher import Death, Launcher, make_environment
 from tests.torture.ledgers import SqliteLedger
+from tests.torture.oracle import Oracle
 from tests.torture.repository import Audience, Repository
 from tests.torture.schedule import make_random
 from tests.torture.service import ACCEPTS_LATE_S, READ_TIMEOUT_S, SEND_FAULTS, Service, Temper
@@ -134,7 +135,8 @@ class DeliveryMachine(RuleBasedStateMachine):
             assert ended.code == 0
             assert self._run("plan", "--detailed-exitcode").code == 0
             tally = Tally()
-            tally.judge(self.service, self.repository.audience.list_due(()), self.repository.list_guids())
+            due = Oracle(self.service, self.repository.audience).list_due()
+            tally.judge(self.service, due, self.repository.list_guids())
             assert not tally.violations
         finally:
             self.service.door.close()
