@@ -58,12 +58,12 @@ def check_campaign(
     yield from _check_tags(campaign)
     for index, message in enumerate(campaign.messages):
         yield from _check_follow_up(campaign, index, message)
-        yield from _check_when(campaign, message)
+        yield from _check_when(message)
     yield from _check_dates(campaign, document)
     if campaign.variants is not None:
         yield from find_problems(campaign.variants, campaign.messages)
     if campaign.rollout is not None:
-        yield from find_rollout_problems(campaign.rollout, campaign.renamed_from)
+        yield from find_rollout_problems(campaign.rollout, campaign.renamed_from, campaign.messages)
     yield from _check_sample(campaign, document)
     yield from _check_occasions(campaign)
     yield from _check_score(campaign, document)
@@ -226,7 +226,7 @@ def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterat
         yield place.problem("after-ends-survey", words, hint, "warning")
 
 
-def _check_when(campaign: Campaign, message: Message) -> Iterator[Diagnostic]:
+def _check_when(message: Message) -> Iterator[Diagnostic]:
     when = message.when
     if when is None:
         return
@@ -364,7 +364,7 @@ def _check_occasions(campaign: Campaign) -> Iterator[Diagnostic]:
 def _check_sample(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
     if campaign.sample is not None and campaign.renamed_from and "seed" not in document.data["sample"]:
         former = campaign.renamed_from[-1]
-        yield campaign.sample.position.problem(
+        yield document.position(["sample"]).problem(
             "sample-seed",
             "the sample has no `seed`: with the campaign's new name for one, other people would be drawn",
             f"write `seed: {former}` to go on with the people drawn so far, or a new one to draw anew",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -69,6 +70,7 @@ def build_answer_reader(campaign: Campaign, compiler: TextCompiler) -> AnswerRea
         for arm, question in campaign.list_ways(message)
     }
 
+    @lru_cache(maxsize=4096)
     def read(question: str, message: str, arm: str, response: str) -> AnswerValue | None:
         # An arm that is gone asked as the message itself does.
         reader = readers.get((question, message, arm)) or readers.get((question, message, ""))

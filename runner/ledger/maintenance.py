@@ -1,12 +1,14 @@
 """Work on a whole ledger: a copy in another database, and the move of a target's records to a new key.
 
 A fingerprint cannot be turned back into a phone, so all known phones are tried under the old key. People
-whose phones are unknown cannot be moved.
+whose phones are unknown cannot be moved. Of the dates that messages went by, every minute of the years around
+them is tried; others stay under the old key, and people could be texted for them again.
 """
 
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,7 @@ from sqlalchemy import (
 from runner.errors import LedgerError
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import exclude_others
+from runner.ledger.fingerprint import DATE
 from runner.ledger.people.opt_outs import NOBODY
 from runner.ledger.record.deliveries import renew_launch_keys
 from runner.ledger.record.unsettled import UNEXPLAINED
@@ -45,11 +48,12 @@ from runner.ledger.tables import (
     sessions,
 )
 from runner.ledger.target_key import record_key
+from runner.timing.window import MINUTES_A_DAY, format_clock
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
-    from sqlalchemy import ColumnElement
+    from sqlalchemy import ColumnElement, Select
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey
@@ -114,6 +118,8 @@ def _set_sequences(connection: Connection) -> None:
 
 
 _PORTION = 1000
+_NEAR_DAYS = 3 * 366
+"""How far from its text a date is looked for."""
 
 
 class Translation:
@@ -123,6 +129,7 @@ class Translation:
         self.old = old
         self.new = new
         self.found: dict[str, str] = {}
+        self.dates: dict[str, str] = {}
         self._wanted: set[str] = set()
 
     @property
@@ -136,6 +143,22 @@ class Translation:
             query = select(table.c[name]).where(are_theirs).distinct().execution_options(yield_per=_PORTION)
             self._wanted.update(connection.execute(query).scalars())
         self._wanted.discard(NOBODY)
+        self._find_dates(connection)
+
+    def _find_dates(self, connection: Connection) -> None:
+        """Find what the dates on record are under the new key."""
+        own = of_target(select(launches.c.occasion, launches.c.intent_at), self.old.target)
+        rows = connection.execute(own.where(launches.c.occasion.startswith(DATE))).all()
+        wanted = {row.occasion for row in rows}
+        days = sorted({date.fromisoformat(row.intent_at[:10]).toordinal() for row in rows})
+        near = range(days[0] - _NEAR_DAYS, days[-1] + _NEAR_DAYS) if days else ()
+        for day in sorted(near, key=lambda one: abs(one - days[-1])):
+            for minute in range(MINUTES_A_DAY) if wanted else ():
+                clock = f"{date.fromordinal(day)}T{format_clock(minute)}"
+                for written in (clock, f"{clock}Z"):
+                    if (old := self.old.name_occasion(written)) in wanted:
+                        wanted.remove(old)
+                        self.dates[old] = self.new.name_occasion(written)
 
     def offer(self, phones: Iterable[str]) -> None:
         """Try phones, E.164."""
@@ -152,6 +175,12 @@ class Translation:
             statement = update(table).where(are_theirs, table.c[name] == bindparam("b_old"))
             for group in divide(pairs, _PORTION):
                 connection.execute(statement.values({name: bindparam("b_new")}), group)
+        for table in (launches, deliveries) if self.dates else ():
+            are_theirs = table.c.campaign_id.in_(_select_own(self.old.target))
+            statement = update(table).where(are_theirs, table.c.occasion == bindparam("b_old"))
+            pairs = [{"b_old": old, "b_new": new} for old, new in sorted(self.dates.items())]
+            for group in divide(pairs, _PORTION):
+                connection.execute(statement.values(occasion=bindparam("b_new")), group)
         own = select(campaigns.c.id, campaigns.c.name).where(campaigns.c.target == self.old.target)
         for campaign_id, name in connection.execute(own).all():
             is_ours = (launches.c.campaign_id == campaign_id) & (launches.c.state != UNEXPLAINED)
@@ -167,9 +196,13 @@ def list_tags_on_record(connection: Connection, target: str) -> set[str]:
     return set(connection.execute(of_target(select(launches.c.tag).distinct(), target)).scalars())
 
 
+def _select_own(target: str) -> Select[tuple[int]]:
+    return select(campaigns.c.id).where(campaigns.c.target == target)
+
+
 def _list_places(target: str) -> Iterator[tuple[Table, str, ColumnElement[bool]]]:
     """Yield tables, columns and conditions of the rows that have a target's fingerprints."""
-    own = select(campaigns.c.id).where(campaigns.c.target == target)
+    own = _select_own(target)
     sent: Any = select(launches.c.id).where(launches.c.campaign_id.in_(own))
     yield deliveries, "fingerprint", deliveries.c.campaign_id.in_(own)
     yield results, "participant", results.c.launch_id.in_(sent)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.cli.main import run as run_command
+from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -223,3 +224,19 @@ def test_a_message_does_not_change_between_dates_and_none(clinic: Clinic) -> Non
     assert "goes by no date (`when`), and it was sent by one" in said
     clinic.file.write_text(YAML, encoding="utf-8")
     assert clinic.plan()["already_sent"] == 1
+
+
+def test_another_key_keeps_the_dates(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a rotation of the state key nobody is texted again for a date."""
+    clinic.write((ADA, "2027-02-03T15:00"), (BOB, "2027-02-03T20:00Z"))
+    clinic.move_to("2027-02-02T20:30")
+    assert clinic.apply() == 2
+    before = clinic.lockfile.read_text(encoding="utf-8")
+    monkeypatch.setenv("RUNNER_STATE_KEY", STATE_KEY)
+    clinic.run("key", "rotate", "--auto-approve")
+    after = clinic.lockfile.read_text(encoding="utf-8")
+    occasions = [{one["occasion"] for one in json.loads(text)["launches"]} for text in (before, after)]
+    assert len(occasions[1]) == 2
+    assert occasions[0].isdisjoint(occasions[1])
+    assert clinic.plan()["already_sent"] == 2
+    assert clinic.apply() == 0

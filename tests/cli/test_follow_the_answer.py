@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
 
     CheckJson = Callable[[str, str], dict[str, Any]]
 
+VICTIM = Path(__file__).parents[1] / "torture/victim.py"
 NUDGE = (
     f"{{id: nudge, after: {{message: ask, wait: 1d}}, to: unanswered, introduction: Still there?, "
     f"questions: [{NPS}], complete_existing_sessions: true}}"
@@ -189,6 +194,105 @@ def test_a_response_is_named_by_its_text(world: World) -> None:
     )
 
 
+def test_an_answer_in_another_language_has_the_same_value(world: World) -> None:
+    """A response is the same one in all languages, and named in the default one."""
+    ask = (
+        "{id: ask, questions: [{tag: when, text: {en: When?, es: ¿Cuándo?}, "
+        "responses: [{en: Call me, es: Llámenme}, {en: Another day, es: Otro día}]}]}"
+    )
+    call = (
+        "{id: why, after: {message: ask, wait: 0s}, to: {question: when, values: [call me]}, "
+        "text: {en: Why?, es: ¿Por qué?}}"
+    )
+    world.write(ask, call, rules="languages: {default: en, known: [en, es]}\n")
+    file = world.folder / "campaigns/pulse.yaml"
+    people = f'[{{phone: "{ADA}", language: es}}, {{phone: "{BOB}", language: es}}]'
+    file.write_text(
+        file.read_text(encoding="utf-8").replace(f'[{{phone: "{ADA}"}}]', people), encoding="utf-8"
+    )
+    world.ask((ADA, "llámenme"), (BOB, "otro día"))
+    assert world.apply() == 1
+    assert (world.count_texts(ADA, "¿Por qué?"), world.count_texts(BOB, "¿Por qué?")) == (1, 0)
+
+
+def test_a_renamed_message_keeps_its_answers(world: World) -> None:
+    """Answers to a message under its former id count for it under the new one."""
+    world.write(ASK, WHY)
+    world.ask((ADA, "3"))
+    world.write(
+        ASK.replace("id: ask", "id: first, renamed_from: [ask]"),
+        WHY.replace("message: ask", "message: first"),
+    )
+    world.pass_time("1h")
+    world.run("reconcile")
+    assert world.apply() == 1
+
+
+def test_a_saved_plan_sends_to_whom_it_named(world: World) -> None:
+    """Who qualifies only after it was made waits for the next plan."""
+    world.write(ASK, WHY, phones=(ADA, BOB, CY))
+    world.ask((ADA, "3"), (BOB, "9"))
+    world.pass_time("1h")
+    world.run("reconcile")
+    world.run("plan", "--out", "plan.json")
+    world.reply(CY, "2")
+    world.pass_time("2h")
+    world.run("reconcile")
+    world.run("apply", "--plan", "plan.json")
+    assert [world.count_texts(phone) for phone in (ADA, BOB, CY)] == [1, 0, 0]
+    assert world.apply() == 1
+
+
+def test_who_explains_the_follow_up(world: World) -> None:
+    """The decision on one person, and why."""
+    world.write(ASK, WHY)
+    world.ask((ADA, "9"))
+    document = world.check(world.run("who", ADA, "--format", "json"), "who")
+    (next_text,) = document["campaigns"][0]["next"]
+    assert (next_text["message"], next_text["disposition"]) == ("why", "not_qualified")
+    assert next_text["reasons"] == [OTHER_VALUE]
+
+
+def test_a_preview_walks_the_branches(world: World) -> None:
+    """Below a question stands which answer leads to which message, in the text and as JSON."""
+    world.write(ASK, WHY, WHY.replace("why", "thanks").replace("0-6", "7-10").replace("1h", "0s"))
+    shown = world.run("preview", "campaigns/pulse.yaml", "--phone", ADA)
+    assert "\n  0-6 → message why after 1h\n  7-10 → message thanks\n" in shown
+    assert "\n  1h after they answer 0-6 to nps\n" in shown
+    text = world.run("preview", "campaigns/pulse.yaml", "--phone", ADA, "--format", "json")
+    ask, why, _ = world.check(text, "preview")["messages"]
+    assert ask["branches"] == [
+        {"question_tag": "nps", "values": ["0-6"], "message": "why", "wait": "1h"},
+        {"question_tag": "nps", "values": ["7-10"], "message": "thanks", "wait": ""},
+    ]
+    assert "branches" not in why
+
+
+def test_simulated_people_go_on_through_the_branches(world: World) -> None:
+    """Simulated answers lead on: each person gets the one follow-up that their answer is for."""
+    phones = tuple(f"+1415555{number:04}" for number in range(110, 140))
+    why = WHY.replace("text: Why?", "questions: [{tag: reason, text: Why?}]")
+    thanks = WHY.replace("id: why", "id: thanks").replace("0-6", "7-10").replace("Why?", "Thanks!")
+    world.write(ASK, NUDGE, why, thanks, phones=phones)
+    for _ in range(4):
+        world.run("apply", "--auto-approve")
+        world.run("sandbox", "simulate", "--response-rate", "0.7")
+        world.pass_time("25h")
+        world.run("reconcile")
+    with closing(sqlite3.connect(world.folder / ".runner/sandbox/service.sqlite")) as connection:
+        answers = connection.execute(
+            "SELECT phone, response FROM result JOIN participant ON participant.id = participant_id "
+            "WHERE question_tag = 'nps' ORDER BY result.created"
+        ).fetchall()
+        reasons = connection.execute("SELECT count(*) FROM result WHERE question_tag = 'reason'").fetchone()[
+            0
+        ]
+    latest = {phone: int(response) for phone, response in answers}
+    assert world.plan()["already_sent"] == sum(value <= 6 for value in latest.values()) > 0
+    assert world.plan("thanks")["already_sent"] == sum(value > 6 for value in latest.values()) > 0
+    assert reasons > 0
+
+
 def test_a_lost_ledger_asks_nobody_twice(world: World) -> None:
     """The record is rebuilt from the lockfile and the service: who was followed up is not, and who waits is."""
     world.write(ASK, WHY, phones=(ADA, BOB))
@@ -203,6 +307,31 @@ def test_a_lost_ledger_asks_nobody_twice(world: World) -> None:
     world.run("reconcile")
     assert world.apply() == 1
     assert (world.count_texts(ADA), world.count_texts(BOB)) == (1, 1)
+
+
+@pytest.mark.parametrize("loses_ledger", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("step", "number"),
+    [("commit", 2), *[pytest.param("commit", n, marks=pytest.mark.slow) for n in (1, 3, 4, 5)]],
+)
+def test_a_killed_run_follows_up_once(world: World, step: str, number: int, *, loses_ledger: bool) -> None:
+    """Wherever it was killed, and with its ledger lost: each person who is meant gets one text, nobody else."""
+    phones = tuple(f"+1415555{number:04}" for number in range(110, 118))
+    world.write(ASK, WHY, phones=phones, rules="limits: {recipients_per_send: 2}\n")
+    world.ask(*[(phone, str(place)) for place, phone in enumerate(phones, start=3)])
+    world.pass_time("1h")
+    world.run("reconcile")
+    death = json.dumps({"step": step, "phase": "after", "number": number})
+    victim = [sys.executable, str(VICTIM), death, "apply", "--auto-approve"]
+    done = subprocess.run(victim, cwd=world.folder, check=False, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    if loses_ledger:
+        for file in (world.folder / ".runner").glob("ledger*"):
+            file.unlink()
+    for _ in range(2):
+        world.run("reconcile")
+        world.run("apply", "--auto-approve")
+    assert [world.count_texts(phone) for phone in phones] == [1, 1, 1, 1, 0, 0, 0, 0]
 
 
 def test_the_forecast_brackets_what_comes(world: World) -> None:

@@ -32,7 +32,7 @@ class World:
     def __init__(self, folder: Path, capture: pytest.CaptureFixture[str], check: CheckJson) -> None:
         self.folder = folder
         self._capture = capture
-        self._check = check
+        self.check = check
         (folder / "campaigns").mkdir()
 
     def write(self, *messages: str, phones: tuple[str, ...] = (ADA,), rules: str = "") -> None:
@@ -50,7 +50,7 @@ class World:
 
     def apply(self) -> int:
         """Send; return how many people were texted."""
-        done = self._check(self.run("apply", "--auto-approve", "--format", "json"), "apply")
+        done = self.check(self.run("apply", "--auto-approve", "--format", "json"), "apply")
         count: int = done["campaigns"][0]["recipients_sent"]
         return count
 
@@ -63,7 +63,7 @@ class World:
 
     def plan(self, message: str = "why") -> dict[str, Any]:
         """Return the counts of a message."""
-        document = self._check(self.run("plan", "--format", "json"), "plan")
+        document = self.check(self.run("plan", "--format", "json"), "plan")
         found: dict[str, Any] = next(
             one for one in document["campaigns"][0]["messages"] if one["id"] == message
         )
