@@ -262,10 +262,13 @@ def open_regions(file: Path, column: int, problems: Problems, country: str | Non
 
 def _open_languages(
     file: Path, column: int, problems: Problems, languages: Languages | None
-) -> Callable[[str | None, int], str | None]:
-    """Return the reader of a source's languages, which gives the default for a blank or refused one."""
+) -> Callable[[str | None, int], str] | None:
+    """Return the reader of a source's languages, which gives the default for a blank or refused one.
+
+    It is None in a campaign without `languages`.
+    """
     if languages is None:
-        return lambda _, __: None
+        return None
     default, known = languages.default, ", ".join(languages.known)
     problem = NameProblem(
         f"the campaign's languages are {known}",
@@ -293,7 +296,8 @@ def read_inline(
     regions = open_regions(place.file, place.column, problems, None)
     timezone = None if source.timezone is None else zones.read(source.timezone, place.line)
     region = None if source.region is None else regions.read(source.region, place.line)
-    language = _open_languages(place.file, place.column, problems, languages)(source.language, place.line)
+    read_language = _open_languages(place.file, place.column, problems, languages)
+    language = None if read_language is None else read_language(source.language, place.line)
     agreed = source.consent if reads_consent else None
     consent = UNSAID if agreed is None else read_consent(agreed.source, agreed.date)
     given = leave_out_blank(source.vars)
@@ -345,7 +349,9 @@ def iterate_rows(
         given = {name: text for name, index in variables if (text := read_cell(cells[index], line, findings))}
         timezone = None if zone is None else zones.read(cells[zone], line)
         region = None if place is None else regions.read(cells[place], line)
-        language = read_language(None if tongue is None else cells[tongue], line)
+        language = (
+            None if read_language is None else read_language(None if tongue is None else cells[tongue], line)
+        )
         consent = UNSAID if record is None else record.read(cells, line)
         for name in dates:
             if name in given:

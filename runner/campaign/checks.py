@@ -63,7 +63,7 @@ def check_campaign(
     if campaign.variants is not None:
         yield from find_problems(campaign.variants, campaign.messages)
     if campaign.rollout is not None:
-        yield from find_rollout_problems(campaign.rollout, campaign.renamed_from)
+        yield from find_rollout_problems(campaign.rollout, campaign.renamed_from, campaign.messages)
     yield from _check_sample(campaign, document)
     yield from _check_occasions(campaign)
     yield from _check_score(campaign, document)

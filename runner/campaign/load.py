@@ -46,6 +46,7 @@ from runner.campaign.model import (
 from runner.campaign.rollout import read_rollout
 from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
+from runner.campaign.translations import is_language_tag
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.json_schema import find_problems, load_validator, schema_text
 from runner.source.normalize import fold_answer
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
 _LISTS = ("recipients", "exclude", "messages")
 _NAME = "campaign"
 """Stands in for a refused name, so that none is made from the file's."""
-_PLAIN_KEYS = frozenset(("phone", "vars", "timezone"))
+_PLAIN_KEYS = frozenset(("phone", "vars", "timezone", "language"))
 """Keys of recipients that a loop can check; others go to the validator."""
 _FILE_URL = "file://"
 """Start of a path written as a URL, which is read as a path."""
@@ -270,8 +271,10 @@ def _is_plain_recipient(row: Any) -> bool:
     phone, variables = row.get("phone"), row.get("vars", {})
     if not phone or not isinstance(phone, str) or not isinstance(variables, dict):
         return False
-    zone = row.get("timezone", "UTC")
-    return isinstance(zone, str) and zone != "" and all(map(str.isidentifier, variables))
+    zone, language = row.get("timezone", "UTC"), row.get("language", "en")
+    if not isinstance(zone, str) or zone == "" or not isinstance(language, str):
+        return False
+    return is_language_tag(language) and all(map(str.isidentifier, variables))
 
 
 def _drop_invalid(data: dict[str, Any], violations: Sequence[Sequence[Key]]) -> bool:

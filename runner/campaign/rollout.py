@@ -9,8 +9,9 @@ from runner.campaign.model import Guard, Rollout, RolloutStep
 from runner.source.quantity import parse_duration, parse_share, write_share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from runner.campaign.model import Message
     from runner.source.diagnostic import Diagnostic, Position
 
 
@@ -37,8 +38,17 @@ def read_rollout(
     return Rollout(item.get("seed", name), place, steps, guards, is_seeded="seed" in item)
 
 
-def find_rollout_problems(rollout: Rollout, former: Sequence[str]) -> Iterator[Diagnostic]:
+def find_rollout_problems(
+    rollout: Rollout, former: Sequence[str], messages: Iterable[Message]
+) -> Iterator[Diagnostic]:
     """Yield the problems of a rollout; `former` are the campaign's former names."""
+    for message in messages:
+        if message.when is not None:
+            yield rollout.position.problem(
+                "rollout-when",
+                f"`{message.id}` goes to each person at a time of their own (`when`): no step would end",
+                "take the rollout out, or put the message into a campaign of its own",
+            )
     if former and not rollout.is_seeded:
         yield rollout.position.problem(
             "rollout-seed",

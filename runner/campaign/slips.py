@@ -95,7 +95,8 @@ def _find_hidden(document: YamlDocument) -> Iterator[Diagnostic]:
 def _iterate_texts(document: YamlDocument, container: Any, role: str) -> Iterator[_Scalar]:
     """Yield the texts of a container whose key has `role`."""
     for key, value in container.items() if isinstance(container, dict) else enumerate(container):
-        own = role if isinstance(key, int) or role == "vars" else key
+        is_inner = role == "vars" or (role in _TEXT_KEYS and key != "value")  # a text by language
+        own = role if isinstance(key, int) or is_inner else key
         if isinstance(value, (dict, list)):
             yield from _iterate_texts(document, value, own)
         elif isinstance(value, (str, NoneType)) and (own in _TEXT_KEYS or own in _NAME_KEYS):

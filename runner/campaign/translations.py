@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING
 
 from runner.campaign.model import SCORED, FileRecipients, InlineRecipient
+from runner.source.json_schema import schema_text
 from runner.source.normalize import fold_answer, suggest
 from runner.source.quantity import read_leading_number
 
@@ -14,6 +17,14 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign, Languages, Message, Question, RecipientSource, TemplateText
     from runner.source.diagnostic import Diagnostic, Position
     from runner.source.yaml import Key, YamlDocument
+
+
+_TAG = re.compile(json.loads(schema_text("campaign"))["$defs"]["language"]["pattern"])
+
+
+def is_language_tag(written: str) -> bool:
+    """Return whether a text is a BCP 47 tag, as the schema has it."""
+    return _TAG.fullmatch(written) is not None
 
 
 def find_translation_problems(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:

@@ -21,7 +21,7 @@ from runner.wording import count_words
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.plan.model import CampaignPlan
+    from runner.campaign.model import Rollout
     from runner.source.diagnostic import Diagnostic
 
 ERROR = 0.05
@@ -94,15 +94,11 @@ def _find_most(events: int, limit: Fraction) -> int:
     return low
 
 
-def find_weak_guards(plan: CampaignPlan) -> Iterator[Diagnostic]:
+def find_weak_guards(rollout: Rollout, everybody: int) -> Iterator[Diagnostic]:
     """Warn of guards that will often miss twice their limit, since the last step that they watch is small.
 
-    The plan is made as if nobody had been texted yet.
+    `everybody` is the number of people in the audience.
     """
-    rollout = plan.campaign.rollout
-    everybody = max((message.recipients - message.excluded for message in plan.messages), default=0)
-    if rollout is None or len(rollout.steps) == 1 or not everybody:
-        return
     share = rollout.steps[-2].share
     people = round(share * everybody)
     for guard in rollout.guards:

@@ -148,7 +148,9 @@ def validate_campaigns(scope: Scope) -> Validation:
         if not any(file.parent.glob(f"{escape(file.stem)}.*.lock.json")):
             problems.extend(find_late_follow_ups(plan.campaign, datetime.now(UTC)))
         problems.extend(find_long_texts(plan))
-        problems.extend(find_weak_guards(plan))
+        rollout, sizes = plan.campaign.rollout, [one.recipients - one.excluded for one in plan.messages]
+        if rollout is not None and len(rollout.steps) > 1:
+            problems.extend(find_weak_guards(rollout, max(sizes, default=0)))
         if any(message.duplicates for message in plan.messages):
             problems.extend(_find_shared_phones(plan.campaign))
     return Validation(problems, loaded.files)

@@ -14,10 +14,13 @@ from runner.campaign.variants import SHARES, draw_shares
 from runner.cli.main import run as run_command
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
+from tests.cli.test_alert import name_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.forge.github_server import GitHub
 
     CheckJson = Callable[[str, str], dict[str, Any]]
 
@@ -160,3 +163,25 @@ def test_a_broken_guard_pauses_the_campaign(world: World) -> None:
     world.run("reconcile")
     assert world.state() == (2, "sending")
     assert world.apply() == len(SECOND) - len(FIRST)
+
+
+def test_the_issue_has_the_figures_and_the_replies(
+    world: World, monkeypatch: pytest.MonkeyPatch, github: GitHub
+) -> None:
+    """A job that plans pauses the campaign; digits are masked, and the issue closes once a person resumes."""
+    world.apply()
+    world.reply("Stop texting me, call 415-555-0199", *FIRST[:3])
+    world.watch("3h")
+    world.run("apply", "--auto-approve", code=7)
+    for name, value in name_job(github, world.folder).items():
+        monkeypatch.setenv(name, value)
+    world.run("ci", "alert", "--show-replies")
+    (issue,) = github.issues
+    assert "a rollout stopped itself" in issue["title"]
+    figures = f"rollout step 1 (10%): 3 of {len(FIRST)} people opted out"
+    assert f"| pulse | {figures}" in issue["body"]
+    assert "| pulse | Why? | Stop texting me, call •••-•••-•••• |" in issue["body"]
+    assert "0199" not in issue["body"]
+    world.run("resume", "pulse")
+    world.run("ci", "alert")
+    assert issue["state"] == "closed"

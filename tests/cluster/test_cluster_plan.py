@@ -227,6 +227,38 @@ def test_partitions_take_the_consent_of_the_last_rows(
         require_equal(planner, request, folder)
 
 
+LANGUAGES = """\
+version: 1
+name: several
+languages: {default: en, known: [en, es, ar]}
+recipients:
+  - {phone: "+14155550100", language: ar}
+  - {csv: people.csv, language_column: lang, invalid_rows: skip}
+variants: {seed: a, of: hello, arms: [{id: x}, {id: y, text: {en: "Hey", es: "Hola, {{ name }}", ar: "أهلا"}}]}
+messages:
+  - {id: hello, text: {en: "Hi {{ name | default('you') }}", es: "Hola", ar: "مرحبا"}}
+"""
+
+
+def test_partitions_know_people_s_languages(campaign: Callable[..., Campaign], tmp_path: Path) -> None:
+    """Texts, counts by language, and rows of unknown languages are those of one process."""
+    rows = "".join(
+        f"+1415555{number:04},{('en', 'ES', 'ar', '', 'fr')[number % 5]},N{number}\n"
+        for number in range(200, 400)
+    )
+    loaded = campaign(LANGUAGES, people=f"phone,lang,name\n{rows}")
+    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions())
+
+    def request(partitions: int) -> PlanJob:
+        return PlanJob(loaded, "sandbox", PlanOptions(), PlanContext(NOON), partitions, keeps_launches=True)
+
+    require_equal(planner, request, tmp_path / "scratch")
+    plan = planner.make_plan(Problems())
+    assert plan is not None
+    counted = {one.language: one.recipients for one in plan.messages[0].languages}
+    assert counted == {"en": 80, "es": 40, "ar": 41}
+
+
 def test_an_empty_audience_is_said_as_by_one_process(
     campaign: Callable[..., Campaign], tmp_path: Path
 ) -> None:

@@ -116,7 +116,7 @@ def pause_broken(workspace: Workspace, ledger: Ledger, planned: Iterable[PlanRes
 
 
 def pause_stopped(scope: Scope, planned: Sequence[PlanResult]) -> None:
-    """Record the pauses of campaigns whose rollout has a broken guard, after planning that records nothing."""
+    """Record the pauses of campaigns with a broken guard: planning alone records nothing."""
     if any(item.plan.is_stopped for item in planned):
         workspace = Workspace.open(scope)
         with workspace.open_ledger(needs_shared=False) as ledger:

@@ -50,8 +50,9 @@ if TYPE_CHECKING:
     from runner.workflow.workspace.state_remote import StateRemote
 
 
-POLL_S = 5.0
-"""Time between two looks at a remote during a run, in seconds."""
+POLL_S = 3.0
+"""Time between two looks at a remote during a run, in seconds: with its answer and the check before a send, a
+pause of another machine holds within five seconds."""
 _TIMEOUT_S = 20.0
 
 
