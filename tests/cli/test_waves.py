@@ -258,6 +258,41 @@ def test_lockfiles_of_branches_with_waves_of_their_own_are_merged(world: World) 
     assert "its wave c has begun since" in world.apply(code=4)
 
 
+@pytest.mark.slow
+def test_a_cluster_knows_who_was_texted_in_the_wave(world: World) -> None:
+    """Workers have the same record: its plan is that of one process."""
+    world.write("a")
+    world.apply()
+    world.write("b", phones=(ADA, BOB))
+    world.apply()
+    world.write("b")
+    alone, together = world.plan(), world.read("plan", "--cluster", "local:2")["campaigns"][0]
+    (message,) = together["messages"]
+    assert (message["already_sent"], message["to_send"]) == (2, 1)
+    assert (together["digests"], together["messages"]) == (alone["digests"], alone["messages"])
+
+
+def test_a_new_wave_can_have_other_messages(world: World) -> None:
+    """An id that is gone is a rename in doubt only within a wave: in the next one nobody has anything yet."""
+    world.write("a")
+    world.apply()
+    other = HELLO.replace("id: hello", "id: greeting")
+    world.write("a", other)
+    assert "`hello`, which it has no more, texted 3 people" in world.apply(code=4)
+    world.write("b", other)
+    world.apply()
+    assert world.list_tags() == ["pulse-a", "pulse-b"]
+
+
+def test_the_comment_on_a_pull_request_says_first_that_everybody_is_texted_again(world: World) -> None:
+    """It stands above the counts, outside of what is folded."""
+    world.write("a")
+    world.apply()
+    world.write("b")
+    comment = world.run("ci", "comment")
+    assert f"\n\n**pulse: {AGAIN}**\n\n**1 campaign · 3 people to text" in comment
+
+
 def test_people_and_unclear_launches_show_their_wave(world: World) -> None:
     """`runner who` and `runner resolve` name the wave of each text."""
     world.write("a")
