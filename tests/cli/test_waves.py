@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.cli.main import run as run_command
+from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.forge.github_server import GitHub
 
     CheckJson = Callable[[str, str], dict[str, Any]]
 
@@ -291,6 +294,24 @@ def test_the_comment_on_a_pull_request_says_first_that_everybody_is_texted_again
     world.write("b")
     comment = world.run("ci", "comment")
     assert f"\n\n**pulse: {AGAIN}**\n\n**1 campaign · 3 people to text" in comment
+
+
+def test_a_job_without_the_key_says_so_too(
+    world: World, monkeypatch: pytest.MonkeyPatch, github: GitHub
+) -> None:
+    """Lockfiles tell the waves: nobody was texted in the new one yet."""
+    monkeypatch.setenv("RUNNER_STATE_KEY", STATE_KEY)
+    world.write("a")
+    world.apply()
+    monkeypatch.delenv("RUNNER_STATE_KEY")
+    world.lose_ledger()
+    for name, value in github.job(world.folder).items():
+        monkeypatch.setenv(name, value)
+    world.write("b")
+    world.run("ci", "comment")
+    (body,) = github.bodies()
+    assert f"\n\n**pulse: {AGAIN}**\n\n**1 campaign · 3 texts to send" in body
+    assert "| pulse | hello | 3 | 0 | 3 |" in body
 
 
 def test_people_and_unclear_launches_show_their_wave(world: World) -> None:
