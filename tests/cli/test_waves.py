@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import runner
 from runner.cli.main import run as run_command
 from tests.keys import STATE_KEY
 
@@ -366,4 +367,6 @@ def test_a_report_is_of_one_wave_and_compares_all(world: World) -> None:
         rows = list(csv.DictReader(file))
     assert {one["occasion"] for one in rows} == {"b"}
     assert sum(one["answered"] == "true" for one in rows) == answered["pulse-b"]
+    (made,) = runner.open(world.folder).report(wave="a").reports
+    assert made.report.people.answered == answered["pulse-a"]
     assert "pulse has no wave 'z' on record" in world.run("report", "--wave", "z", code=1)
