@@ -108,7 +108,7 @@ class ResultColumns:
         read_contacts: Callable[[], Iterable[ContactRow]] = tuple,
         wave: str = "",
     ) -> None:
-        """Update the copy, and show it to the engine of `hold` as `results`, `refused`, `texts` and `contacts`.
+        """Update the copy, and show the engine of `hold` `results`, `refused`, `texts` and `contacts`.
 
         `read_since` yields results entered or changed after a revision, each once. `find_mark` returns a mark
         that identifies a revision, as a restored ledger may have another of that number. `refusals` have the
