@@ -79,6 +79,8 @@ class Decider:
         survey = None if context is None or ignore_time else context.survey
         self._sampled_below = None if survey is None else survey.sampled_below
         self._draw_sample = draw_shares(campaign.sample.seed, "sample") if campaign.sample else None
+        is_sized = campaign.sample is not None and campaign.sample.size is not None
+        self._sampled = self.list_sampled() if is_sized and self._sampled_below is not None else set()
         self._must_consent = campaign.policy.consent == "required"
         self._is_timed = context is not None and not ignore_time
         self._timekeepers = self._make_timekeepers()
@@ -274,10 +276,15 @@ class Decider:
     def _is_left_out(self, message: Message, phone: str) -> bool:
         """Return whether a person is not in the sample; follow-ups go to whom the message before went to."""
         bound, draw = self._sampled_below, self._draw_sample
-        return bound is not None and draw is not None and message.after is None and draw(phone) >= bound
+        if bound is None or draw is None or message.after is not None or draw(phone) < bound:
+            return False
+        # The bound is for those who are still lacking: people who got one message get the others, too.
+        key = self._key
+        return key is None or not any(key.fingerprint(one) in self._sampled for one in list_forms(phone))
 
-    def list_texted(self, messages: Collection[str]) -> set[str]:
-        """Return the fingerprints of people who got some messages, or may have, in this wave if it is one."""
+    def list_sampled(self) -> set[str]:
+        """Return the fingerprints of people who got a sampled message, or may have, in this wave if any."""
+        messages = [one.id for one in self._campaign.messages if one.after is None]
         shelves = (self._known.sent, self._known.unresolved)
         found = set[str]().union(*(shelf.get(one, set()) for shelf in shelves for one in messages))
         ending = f"@{self._occasion}" if self._occasion else ""

@@ -84,8 +84,7 @@ def _find_bound(
     People who were texted, or may have been, are in it, whether the audience still has them or not.
     """
     decider = Decider(campaign, [], read_excluded(campaign, Problems()), known, key, context)
-    firsts = [one.id for one in campaign.messages if one.after is None]
-    texted = decider.list_texted(firsts)
+    texted = decider.list_sampled()
     lacking = (sample.size or 0) - len(texted)
     draw = draw_shares(sample.seed, "sample")
     draws = (draw(phone) for phone in _iterate_new(campaign, decider, texted, context))

@@ -56,6 +56,22 @@ def test_a_lost_ledger_draws_the_same(world: World) -> None:
     assert len(list_texted(world)) == 10
 
 
+def test_people_of_the_sample_get_its_other_messages_too(world: World) -> None:
+    """A message that comes later goes to those who were drawn, and to nobody else."""
+    world.write(ASK, phones=PHONES, rules="sample: {size: 10}\n")
+    assert world.apply() == 10
+    world.write(
+        ASK,
+        "{id: hello, text: Hello}",
+        phones=PHONES,
+        rules="sample: {size: 12}\npolicy: {open_session: queue}\n",
+    )
+    assert world.plan("hello")["not_sampled"] == 28
+    assert world.apply() == 14
+    assert len(list_texted(world)) == 24
+    assert len(set(list_texted(world))) == 12
+
+
 def test_nobody_is_texted_once_enough_have_answered(world: World) -> None:
     """New people and reminders stop; the plan and the report say how many there are."""
     world.write(ASK, NUDGE, phones=PHONES[:20], rules="limits: {completes: 3}\n")
@@ -76,7 +92,7 @@ def test_nobody_is_texted_once_enough_have_answered(world: World) -> None:
 
 def test_a_run_under_way_stops_once_enough_have_answered(world: World) -> None:
     """Results are looked at before each group of sends: what is in flight is the most that goes beyond."""
-    world.write(ASK, phones=PHONES, rules="limits: {completes: 1, recipients_per_send: 1, rate: 4/s}\n")
+    world.write(ASK, phones=PHONES, rules="limits: {completes: 1, recipients_per_send: 1, rate: 1/s}\n")
     command = [
         sys.executable,
         "-m",
