@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from runner.plan.decisions import Decision
 
 _STAYS_OPEN = Fraction(9, 10)
-_EVENTS = {"opt_outs": "opted out", "rejected": "refused by the service"}
+_EVENTS = {"opt_outs": ("person", "people", "opted out"), "rejected": ("text", "texts", "refused")}
 
 State = Literal["sending", "unresolved", "holding", "unread", "broken", "paused", "last"]
 
@@ -62,8 +62,9 @@ class JudgedGuard(Part, frozen=True):
     def describe(self) -> str:
         """Return its figures in words."""
         share = write_share(round(Fraction(self.count, max(1, self.people)), 3))
-        people = count_words(self.people, "person", "people")
-        return f"{self.count:,} of {people} {_EVENTS[self.name]} ({share}; limit {write_share(self.limit)})"
+        one, many, happened = _EVENTS[self.name]
+        people = count_words(self.people, one, many)
+        return f"{self.count:,} of {people} {happened} ({share}; limit {write_share(self.limit)})"
 
 
 class OpenStep(Part, frozen=True, kw_only=True):

@@ -43,17 +43,19 @@ def survey_audience(
     elif sample is not None:
         bound = _find_bound(campaign, sample, known, key, context)
     if bound is not None:
-        context = replace(context, survey=AudienceSurvey(sampled_below=bound))
+        survey = replace(context.survey or AudienceSurvey(), sampled_below=bound)
+        context = replace(context, survey=survey)
     record = context.rollout
     if campaign.rollout is None or record is None:
         return context
-    survey = StepSurvey(campaign, campaign.rollout, record, key)
-    return _open_step(campaign, survey, known, key, context)
+    steps = StepSurvey(campaign, campaign.rollout, record, key)
+    # The step stays as it is found here, also where a saved plan is brought forward.
+    return replace(_open_step(campaign, steps, known, key, context), rollout=None)
 
 
 def _open_step(
     campaign: Campaign,
-    survey: StepSurvey,
+    steps: StepSurvey,
     known: RecordedDeliveries,
     key: TargetKey,
     context: PlanContext,
@@ -63,11 +65,11 @@ def _open_step(
     decider = going.make_assigner(read_excluded(campaign, Problems()), known, key)
     changes = find_consent_changes(campaign, going.last_day)
     people = iterate_audience(campaign, going.names, Problems(), AudienceTally(), changes)
-    early = (recipient for recipient in people if not survey.is_of_last(recipient))
+    early = (recipient for recipient in people if not steps.is_of_last(recipient))
     for recipient, decisions in going.iterate(early, decider, RowReporter(campaign, Problems()), None):
-        survey.add(recipient, decisions)
+        steps.add(recipient, decisions)
     now, pause = context.planned_at or context.now, context.pause
-    step = survey.find_step(now, "" if pause is None else pause.reason)
+    step = steps.find_step(now, "" if pause is None else pause.reason)
     if step.state == "broken" and pause is None:
         pause = Pause(format_moment(now), step.reason)
     found = replace(context.survey or AudienceSurvey(), step=step)

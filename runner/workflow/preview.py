@@ -12,6 +12,7 @@ from runner.campaign.timing_words import describe_timing
 from runner.campaign.variants import Draw
 from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType
 from runner.errors import RunnerError, UsageError
+from runner.plan.dates import Dates
 from runner.source.diagnostic import Problems
 from runner.text.include import include_folder
 from runner.text.payload import CompiledMessage, compile_messages
@@ -205,6 +206,7 @@ class _Gallery:
     draw: Draw | None
     excluded: frozenset[str]
     language: str | None
+    dates: Dates
 
     @classmethod
     def open(cls, campaign: Campaign, message: str | None, language: str | None) -> _Gallery:
@@ -221,14 +223,18 @@ class _Gallery:
             for code in ((None,) if campaign.languages is None else campaign.languages.known)
         }
         draw = None if campaign.variants is None else Draw(campaign.variants)
-        return cls(campaign, compiled, finders, draw, read_excluded(campaign, Problems()), language)
+        dates = Dates(campaign, [one.message for one in compiled], None)
+        return cls(campaign, compiled, finders, draw, read_excluded(campaign, Problems()), language, dates)
 
     def show_one(self, phone: str) -> Preview:
         """Return the conversations of one recipient."""
         for recipient in self._iterate_audience():
             if recipient.phone == phone:
                 shown = recipient._replace(language=self.language or recipient.language)
-                return Preview(self.campaign, shown, self._converse(shown), why_not=self._bar(phone))
+                found = self._converse(shown)
+                return Preview(
+                    self.campaign, shown, found, why_not=self._bar(phone) or self._miss_date(found)
+                )
         raise RunnerError(
             f"{mask_phone(phone)} is no recipient of {self.campaign.name}",
             hint="--phone takes one of its recipients",
@@ -239,8 +245,8 @@ class _Gallery:
         first = None
         for recipient in self._iterate_audience():
             if self._bar(recipient.phone) is None and self.language in (None, recipient.language):
-                first = first or recipient
                 for finder in self._choose_finders(recipient):
+                    first = first or recipient
                     finder.take(recipient)
         if first is None:
             words = f" in the language {self.language}" if self.language else ""
@@ -251,7 +257,7 @@ class _Gallery:
         return Preview(self.campaign, first, self._converse(first), found)
 
     def _iterate_audience(self) -> Iterator[Recipient]:
-        names = frozenset[str]().union(*(compiled_message.names for compiled_message in self.compiled))
+        names = self.campaign.date_columns.union(*(one.names for one in self.compiled))
         return iterate_audience(self.campaign, names, Problems(), AudienceTally())
 
     def _bar(self, phone: str) -> str | None:
@@ -266,7 +272,9 @@ class _Gallery:
 
     def _choose_finders(self, recipient: Recipient) -> Iterator[CaseFinder]:
         arm = None if self.draw is None else self.draw.choose_arm(recipient.phone)
-        for compiled_message in self.compiled:
+        for index, compiled_message in enumerate(self.compiled):
+            if self.dates.columns[index] and self.dates.read(index, recipient) is None:
+                continue
             own = arm.id if arm and compiled_message.has_arms else None
             yield self.finders[compiled_message.message.id, own, recipient.language]
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+from contextlib import closing
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from runner.sandbox.service import Service
+from runner.sandbox.store import open_store
 from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
@@ -106,6 +110,25 @@ def test_one_campaign_fails_and_the_job_goes_on_to_its_end(run: Run, clone: Path
     for job, code in (({}, 7), ({"GITHUB_OUTPUT": str(clone.parent / "outputs")}, 0)):
         done = run("ci", "plan", "--out", "ci", cwd=clone, env=KEYED | job)
         assert done.returncode == code, done.stderr
+
+
+def test_the_job_that_plans_pauses_a_rollout_whose_guard_is_broken(run: Run, clone: Path) -> None:
+    """Although it has nothing to send: the pause is recorded for all machines, with its figures."""
+    people = ", ".join(f'{{phone: "+1415555{number}"}}' for number in range(1000, 1060))
+    steps = "rollout: {steps: [{share: 50%, hold: 1h}, {share: 100%}], guards: {opt_outs: 2%}}\n"
+    asks = 'messages: [{id: ask, questions: [{tag: why, text: "Why?"}]}]\n'
+    text = f"version: 1\nname: coffee\nrecipients: [{people}]\n{steps}{asks}"
+    (clone / "campaigns/coffee.yaml").write_text(text, encoding="utf-8")
+    assert run("apply", "--auto-approve", cwd=clone, env=KEYED).returncode == 0
+    with closing(open_store(clone / ".runner/sandbox/service.sqlite")) as store:
+        for number in range(1000, 1060):
+            Service(store).receive(f"+1415555{number}", "STOP", datetime.now(UTC))
+    run("sandbox", "clock", "+2h", cwd=clone)
+    done = run("ci", "plan", "--out", "ci", cwd=clone, env=KEYED)
+    assert done.returncode == 7, done.stderr
+    assert "rollout step 1 (50%): " in git(clone, "show", "origin/main:campaigns/sandbox.suppressions.json")
+    # The pause is known to the plan of the next job, whose plan it does not change.
+    assert run("ci", "plan", "--out", "ci", cwd=clone, env=KEYED).returncode == 7
 
 
 def test_jobs_set_their_outputs(run: Run, clone: Path, github: GitHub) -> None:

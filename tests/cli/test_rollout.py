@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 from contextlib import closing
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,15 @@ class World:
     def state(self, code: int = 0) -> tuple[int, str]:
         step = self.step(code)
         return step["number"], step["state"]
+
+    def add(self, phones: list[str]) -> None:
+        """Add people to the audience."""
+        people = "\n".join([*PHONES, *phones])
+        (self.folder / "campaigns/people.csv").write_text(f"phone\n{people}", encoding="utf-8")
+
+    def is_first(self, phone: str) -> bool:
+        """Return whether a person is of the first step."""
+        return DRAW(phone) < SHARES // 10
 
     def watch(self, length: str) -> None:
         """Let time pass, and read what came."""
@@ -185,3 +195,37 @@ def test_the_issue_has_the_figures_and_the_replies(
     world.run("resume", "pulse")
     world.run("ci", "alert")
     assert issue["state"] == "closed"
+
+
+def test_follow_ups_and_new_rows_close_no_step(world: World) -> None:
+    """A reminder that waits, and a few people more, leave the open step open; another seed begins anew."""
+    nudge = "  - {id: nudge, after: {message: ask, wait: 2d}, text: Still there?}\n"
+    world.write(YAML + nudge)
+    world.apply()
+    world.watch("3h")
+    assert world.state() == (2, "sending")
+    world.apply()
+    more = [phone for phone in (f"+1415556{number}" for number in range(1000, 1200)) if world.is_first(phone)]
+    world.add(more[:1])
+    assert world.state() == (2, "sending")
+    assert world.apply() == 1
+    world.write(YAML.replace("steps:", "seed: other\n  steps:") + nudge)
+    assert world.state() == (1, "sending")
+
+
+def test_refused_texts_are_counted_and_hold_nothing_up(world: World) -> None:
+    """Those who were refused are to be sent to again, and the step is judged without waiting for them."""
+    world.write(YAML.replace("introduction: Hi", 'introduction: "Hi {{ number }}"'))
+    rows = [f"{phone},{number}" for number, phone in enumerate(PHONES)]
+    (world.folder / "campaigns/people.csv").write_text("phone,number\n" + "\n".join(rows), encoding="utf-8")
+    assert world.apply() == len(FIRST)
+    refused = "UPDATE launches SET state = 'rejected', detail = 'HTTP 422: no', project_launch_guid = NULL"
+    for number, expected in enumerate([(2, "sending"), (1, "broken")], start=1):
+        with closing(sqlite3.connect(world.folder / ".runner/ledger.sqlite")) as ledger, ledger:
+            ledger.execute(f"{refused} WHERE id = ?", (number,))
+            ledger.execute("UPDATE deliveries SET released = 1 WHERE launch_id = ?", (number,))
+        if number == 1:
+            world.watch("3h")
+        assert world.state(7 if expected[1] == "broken" else 0) == expected
+    figures = world.step(7)["guards"][1]
+    assert (figures["count"], figures["people"], figures["is_broken"]) == (2, len(FIRST), True)

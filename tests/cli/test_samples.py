@@ -92,7 +92,7 @@ def test_nobody_is_texted_once_enough_have_answered(world: World) -> None:
 
 def test_a_run_under_way_stops_once_enough_have_answered(world: World) -> None:
     """Results are looked at before each group of sends: what is in flight is the most that goes beyond."""
-    world.write(ASK, phones=PHONES, rules="limits: {completes: 1, recipients_per_send: 1, rate: 4/s}\n")
+    world.write(ASK, phones=PHONES, rules="limits: {completes: 1, recipients_per_send: 1, rate: 1/s}\n")
     command = [
         sys.executable,
         "-m",

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Quote what people wrote; names, phones and e-mail addresses are masked.",
 )
-@click.option("--wave", metavar="WAVE", help="Report on an earlier wave of the campaign.")
+@special_option("--wave", metavar="WAVE", help="Report on an earlier wave of the campaign.")
 @special_option("--template", type=FILE, help="Use your own Jinja2 template.")
 @special_option(
     "--min-group",
@@ -89,7 +89,6 @@ def report(
         runner report --reconcile
         runner report --format html --format json --out reports
         runner report campaigns/customer-pulse.yaml --by plan
-        runner report campaigns/quarterly-pulse.yaml --wave 2026q3
         runner report --format answers.csv --out answers --include-pii
     """
     answers = tuple(name for name in dict.fromkeys(formats) if name in ANSWER_FORMATS)

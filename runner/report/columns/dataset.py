@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError
+from runner.ledger.fingerprint import DATE
 from runner.ledger.report_model import ORDER_UNKNOWN, ContactRow, FeedRow, ResultVersion
 from runner.report.columns.engine import SPILL, STAGED, Engine, cannot_write, quote
 from runner.source.normalize import PLAIN, TYPED
@@ -55,7 +56,16 @@ SELECT r.rowid AS number, message, person, is_opt_out = '1' AS is_opt_out FROM c
 JOIN refusals ON refusals.guid = r.result_guid AND refusals.launch = r.launch_id::VARCHAR {wave};
 CREATE OR REPLACE TEMP VIEW results AS
 SELECT *, says_nothing OR rowid IN (SELECT number FROM refused) AS refuses FROM copy.results {wave};
-CREATE OR REPLACE TEMP VIEW contacts AS FROM copy.contacts {wave};
+CREATE OR REPLACE TEMP VIEW contacts AS {contacts};
+"""
+# Of a message that goes by dates, people have several texts: they count once, with the session of the latest.
+_CONTACTS_BY_DATE = """
+SELECT * EXCLUDE (later) FROM (
+  SELECT * EXCLUDE (is_sent, is_read, was_texted, began_us),
+    bool_or(is_sent) OVER own AS is_sent, bool_and(is_read) OVER own AS is_read,
+    bool_or(was_texted) OVER own AS was_texted, min(began_us) OVER own AS began_us,
+    row_number() OVER (PARTITION BY message, person ORDER BY began_us DESC) AS later
+  FROM copy.contacts WINDOW own AS (PARTITION BY message, person)) WHERE later = 1
 """
 
 
@@ -126,7 +136,10 @@ class ResultColumns:
             engine.run("CREATE OR REPLACE TABLE copy.contact_mark AS SELECT ? AS mark", [contact_mark])
         rows = ((*result, int(is_known)) for result, is_known in refusals.items())
         engine.load("refusals", ("launch", "guid", "is_opt_out"), rows)
-        engine.run(_REFUSED.format(wave=f"WHERE occasion = {quote(wave)}" if wave else ""))
+        chosen = f"WHERE occasion = {quote(wave)}" if wave else ""
+        by_date = engine.rows(f"FROM copy.contacts WHERE starts_with(occasion, {quote(DATE)}) LIMIT 1")
+        contacts = _CONTACTS_BY_DATE if by_date else f"FROM copy.contacts {chosen}"
+        engine.run(_REFUSED.format(wave=chosen, contacts=contacts))
 
     def _attach(self, engine: Engine, version: ResultVersion, find_mark: Callable[[int], str]) -> int:
         """Attach the copy as `copy`, made anew if it is of no use, and return its revision, or -1."""
