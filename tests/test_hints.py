@@ -118,6 +118,7 @@ MENDED = [
     ("invalid/text-language-unknown", "campaign.yaml", "[en, pt-BR]", "[en, pt-BR, fr]"),
     ("invalid/response-two-meanings", "campaign.yaml", 'it: "Sole"', 'it: "Dopo"'),
     ("invalid/response-two-meanings", "campaign.yaml", 'it: "5 stelle"', 'it: "1 stella"'),
+    ("invalid/response-repeated-in-a-language", "campaign.yaml", 'es: "Bien"', 'es: "Muy bien"'),
     ("invalid/recipient-language-unknown", "people.csv", "es-MX", "es"),
     ("invalid/csv-no-such-language-column", "campaign.yaml", "_column: language", "_column: home_language"),
     ("valid/languages", "campaign.yaml", 'ar: "أهلا!"', 'ar: "أهلا {{ first_name }}!"'),

@@ -128,20 +128,25 @@ def _iterate_unequal(messages: list[Message]) -> Iterator[Diagnostic]:
 
 
 def _find_shared_wording(question: Question) -> Iterator[Diagnostic]:
-    """Yield a response that reads, in one language, as another response does in a second one."""
+    """Yield a response that reads as another one does, in the same language or in a second one."""
     read: dict[str, tuple[int, str]] = {}
     for place, response in enumerate(question.responses):
         for code, text in response.by_language:
             if not text.is_plain:
                 continue
-            first, language = read.setdefault(fold_answer(text.source), (place, code))
-            if first != place and language != code:
-                words = (
-                    f"{text.source.strip()!r} is response {place + 1} in `{code}`, and response {first + 1} "
-                    f"in `{language}`: an answer in these words would mean either"
-                )
-                hint = "word one of them differently"
-                yield text.position.problem("response-two-meanings", words, hint)
+            written, hint = text.source.strip(), "word one of them differently"
+            first, language = read.setdefault(fold_answer(written), (place, code))
+            if first == place:
+                continue
+            if language == code:
+                words = f"two responses read {written!r} in `{code}`"
+                yield text.position.problem("response-repeated", words, hint)
+                continue
+            words = (
+                f"{written!r} is response {place + 1} in `{code}`, and response {first + 1} "
+                f"in `{language}`: an answer in these words would mean either"
+            )
+            yield text.position.problem("response-two-meanings", words, hint)
 
 
 def _compare_numbers(response: TemplateText) -> Iterator[Diagnostic]:

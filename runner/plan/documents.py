@@ -135,7 +135,7 @@ class PlannedMessage(MessageCounts, frozen=True, kw_only=True):
         reasons: why recipients are not texted now, in words, with how many each reason holds back.
         costly_characters: characters outside GSM-7, each with what it costs.
         findable: of an experiment's message that asks: what each pair of arms can show.
-        languages: of a campaign with `languages`: what is sent now in each, most people first.
+        languages: of a campaign with `languages`: the people of each, most first.
     """
 
     arms: dict[str, Count]

@@ -84,19 +84,21 @@ def sum_spans(spans: Iterable[Span]) -> Span:
 
 
 class LanguageCounts(Part, frozen=True):
-    """What is sent now of one message in one language.
+    """One message's people of one language.
 
     Attributes:
         language: as in the campaign's `languages`.
         recipients: people to send to now.
         segments: SMS segments to send now.
         segments_max: SMS segments if every question is asked once, with the conclusions.
+        later: people who may get it later, of those whose text is known.
     """
 
     language: str
-    recipients: Count
-    segments: Count
-    segments_max: Count
+    recipients: Count = 0
+    segments: Count = 0
+    segments_max: Count = 0
+    later: Count = 0
 
 
 class Coming(Part, frozen=True):
@@ -225,7 +227,7 @@ class MessagePlan(MessageCounts, frozen=True):
         largest: recipients now or later, by the segments of the largest of their texts, so that a limit does
             not stop a follow-up after its first message.
         arms: recipients `to_send` by arm of an experiment's message.
-        languages: the same by language; empty in a campaign without `languages`.
+        languages: people by language, now and later; empty in a campaign without `languages`.
         due: deferred recipients by due time.
         causes: recipients by their disposition and all their reasons, so that each is counted once.
         coming: later messages, by the reasons for the delay.

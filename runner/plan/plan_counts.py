@@ -41,6 +41,7 @@ class PlanTally:
         self._first: datetime | None = None
         self._costly: dict[str, list[int]] = {}
         self._later: Counter[int] = Counter()
+        self._languages_later: Counter[str] = Counter()
         self._due: Counter[tuple[datetime, str]] = Counter()
         self._causes: Counter[Cause] = Counter()
         self._left = 0
@@ -66,6 +67,8 @@ class PlanTally:
             comes_later = assignment.comes_later
             if comes_later:
                 least, most = (None, 0) if coming is None else (coming.segments, coming.segments_max)
+                if coming is not None and coming.language is not None:
+                    self._languages_later[coming.language] += 1
                 is_dated = first is not None or due is not None
                 self._coming[why, is_dated, arm, least, most, is_sure] += 1
                 self._left += is_left
@@ -85,6 +88,7 @@ class PlanTally:
         self._sent.update(other._sent)
         self._coming.update(other._coming)
         self._later.update(other._later)
+        self._languages_later.update(other._languages_later)
         self._first = min((one for one in (self._first, other._first) if one is not None), default=None)
         self._left += other._left
         self._due.update(other._due)
@@ -136,14 +140,14 @@ class PlanTally:
         )
 
     def _count_languages(self) -> tuple[LanguageCounts, ...]:
-        """Return what is sent now by language, most people first; empty in a campaign without languages."""
-        found: dict[str, Counter[str]] = {}
+        """Return the people of each language, most first; empty in a campaign without languages."""
+        found = {language: Counter(later=count) for language, count in self._languages_later.items()}
         for (_, segments, segments_max, _, _, language), count in self._sent.items():
             if language is not None:
                 whole = {"segments": segments * count, "segments_max": segments_max * count}
                 found.setdefault(language, Counter()).update(recipients=count, **whole)
         counts = [LanguageCounts(language, **dict(counts)) for language, counts in found.items()]
-        return tuple(sorted(counts, key=lambda one: (-one.recipients, one.language)))
+        return tuple(sorted(counts, key=lambda one: (-one.recipients, -one.later, one.language)))
 
     def add_up_coming(
         self, compiled_message: CompiledMessage, per_send: int, *, lets_queue: bool, is_paused: bool

@@ -221,9 +221,9 @@ class MessageTally:
     """The answers to one message, and its recipients.
 
     Attributes:
-        sent: recipients of accepted launches.
+        sent: texts of accepted launches: people have several of a message that goes by dates.
         listed: those of them whose session the service lists.
-        texted: those of them whose text has left the service.
+        texted: recipients to whom a text has left the service.
         answered: participants with at least one result.
         completed: participants who answered the last question, or ended the survey early.
         opted_out: people who opted out by a reply, or whose session an opt-out ended.

@@ -14,6 +14,8 @@ import runner
 from runner.cli.main import run as run_command
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
+from runner.view.markdown import write_markdown
+from runner.workflow.conversations import show_example
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,15 +140,39 @@ def test_the_plan_shows_people_and_segments_by_language(world: World) -> None:
     """In JSON and for people, most people first; Arabic takes UCS-2."""
     (message,) = world.plan()["messages"]
     assert [list(one.values()) for one in message["languages"]] == [
-        ["en", 2, 2, 6],
-        ["ar", 1, 1, 3],
-        ["es", 1, 1, 3],
+        ["en", 2, 2, 6, 0],
+        ["ar", 1, 1, 3, 0],
+        ["es", 1, 1, 3, 0],
     ]
     words = (
         "ask: languages: en 2 people (2 to 6 segments), ar 1 person (1 to 3 segments), es 1 person (1 to 3"
     )
     assert words in world.run("plan", "visit.yaml")
     assert "languages: en 2 people" in world.run("plan", "visit.yaml", "--format", "markdown")
+
+
+def test_the_plan_shows_who_comes_later_by_language(world: World) -> None:
+    """People who wait for their hour, or for an earlier message, are counted, too."""
+    nudge = "  - {id: nudge, after: {message: ask, wait: 1d}, text: {en: Hey, es: Oye, ar: أهلا}}\n"
+    world.write(nudge)
+    assert "nudge: languages: en up to 2 later, ar up to 1 later, es up to 1 later" in world.run(
+        "plan", "visit.yaml"
+    )
+
+
+def test_the_page_of_a_preview_keeps_the_direction_of_each_text(world: World) -> None:
+    """A right-to-left text is whole, and shown from the right."""
+    preview = runner.open([world.folder / "visit.yaml"]).preview(language="ar")
+    assert '<pre dir="auto">كيف كان، Cem؟\n1. جيد\n2. سيئ</pre>' in preview._repr_html_()
+
+
+def test_the_comment_shows_each_language(world: World) -> None:
+    """Reviewers read the texts of all languages, without anybody's name."""
+    campaign = runner.open([world.folder / "visit.yaml"]).preview(language="ar").campaign
+    shown = write_markdown(show_example(campaign))
+    for language, text in HOW.items():
+        assert f"language {language})" in shown
+        assert text.replace("{{ name }}", "‹name›") in shown
 
 
 def test_a_campaign_without_languages_has_none_in_its_plan(world: World) -> None:
@@ -183,6 +209,26 @@ def test_an_answer_in_their_language_ends_the_survey(world: World) -> None:
     rows = world.read("SELECT phone, status FROM session JOIN participant ON participant.id = participant_id")
     states = dict(rows)
     assert (states[BEA], states[CEM]) == ("ACTIVE", "COMPLETE")
+
+
+def test_answers_in_any_language_count_as_the_response(world: World) -> None:
+    """A follow-up on low values goes to those who chose them in their language, in that language."""
+    why = (
+        "  - {id: why, after: {message: ask, wait: 1h}, to: {question: sat, values: 1}, "
+        "complete_existing_sessions: true, text: {en: Why?, es: ¿Por qué?, ar: لماذا؟}}\n"
+    )
+    world.write(why)
+    world.run("apply", "visit.yaml", "--auto-approve")
+    for phone, text in ((ADA, "Good"), (BEA, "Mal"), (CEM, "سيئ")):
+        world.reply(phone, text)
+    world.run("sandbox", "clock", "+2h")
+    world.run("reconcile", "visit.yaml")
+    world.run("apply", "visit.yaml", "--auto-approve")
+    sent = {phone: one.get("text") for phone, one in world.list_sent().items()}
+    assert (sent[BEA], sent[CEM], sent[ADA]) == ("¿Por qué?", "لماذا؟", None)
+    document = json.loads(world.run("report", "visit.yaml", "--format", "json"))
+    (asked,) = (one for one in document["messages"][0]["questions"] if one["tag"] == "sat")
+    assert {one["label"]: one["count"] for one in asked["distribution"]} == {"Good": 1, "Bad": 2}
 
 
 def test_simulated_people_answer_in_their_language(world: World) -> None:

@@ -185,7 +185,9 @@ def _remark_on(plan: CampaignPlan, message: MessagePlan, *, is_detailed: bool) -
 def _describe_language(one: LanguageCounts) -> str:
     segments = write_span(Span(one.segments, one.segments_max))
     unit = "segment" if segments == "1" else "segments"
-    return f"{one.language} {count_words(one.recipients, 'person', 'people')} ({segments} {unit})"
+    now = f"{count_words(one.recipients, 'person', 'people')} ({segments} {unit})" if one.recipients else ""
+    later = f"up to {one.later:,} later" if one.later else ""
+    return f"{one.language} {' and '.join(filter(None, (now, later)))}"
 
 
 def _describe_findable(pairs: Sequence[FindableDifference]) -> Iterator[str]:
