@@ -239,6 +239,7 @@ class Project:
         min_group: int = SMALL_GROUP,
         comments: bool = False,
         reconcile: bool = False,
+        wave: str | None = None,
     ) -> ProjectReport:
         """Return a report for each campaign, from the ledger.
 
@@ -247,10 +248,11 @@ class Project:
             min_group: leave groups of fewer recipients out.
             comments: quote what people wrote; names, phones and e-mail addresses are masked.
             reconcile: bring the ledger up to date first.
+            wave: an earlier wave of the campaign; None for the present one.
         """
         _check_number("min_group", min_group, 1)
         columns = [by] if isinstance(by, str) else by
-        options = ReportOptions(tuple(dict.fromkeys(columns)), min_group, comments=comments)
+        options = ReportOptions(tuple(dict.fromkeys(columns)), min_group, comments=comments, wave=wave)
         with self._observed():
             return report_project(self.scope, options, is_reconciled=reconcile)
 
@@ -262,6 +264,7 @@ class Project:
         library: str = "pandas",
         include_pii: bool = False,
         comments: bool = False,
+        wave: str | None = None,
     ) -> Any:
         """Return the answers to one campaign as a `pandas.DataFrame` or a `pyarrow.Table`.
 
@@ -272,10 +275,11 @@ class Project:
             library: `pandas` or `arrow`.
             include_pii: with phone numbers, and what people wrote as it is.
             comments: with what people wrote, and what tells who they are masked.
+            wave: an earlier wave of the campaign; None for the present one.
         """
         with self._observed():
             scope = replace(self.scope, paths=(self._find_file(campaign),))
-            options = ReportOptions(include_pii=include_pii, comments=comments)
+            options = ReportOptions(include_pii=include_pii, comments=comments, wave=wave)
             return read_answers(scope, options, shape=shape, library=library)
 
     def preview(

@@ -101,7 +101,7 @@ def _shrink(known: RecordedDeliveries) -> RecordedDeliveries:
     """Return deliveries at 16 bytes each, to look people up only."""
     shelves = (known.sent, known.unresolved, known.unexplained)
     return RecordedDeliveries(
-        *({message: FingerprintSet(sorted(people)) for message, people in shelf.items()} for shelf in shelves)  # type: ignore[arg-type]  # a decider asks for single people
+        *({message: FingerprintSet.of(people) for message, people in shelf.items()} for shelf in shelves)  # type: ignore[arg-type]  # a decider asks for single people
     )
 
 

@@ -96,7 +96,10 @@ def launch_key(
 
 
 class FingerprintSet:
-    """A multiset of fingerprints, sorted, of one length of at most 32 hexadecimal digits. It is exact."""
+    """A multiset of fingerprints, sorted, of one length of at most 32 hexadecimal digits. It is exact.
+
+    Deliveries on an occasion (`on_occasion`) are kept by a digest of 128 bits.
+    """
 
     __slots__ = ("_high", "_low")
 
@@ -105,6 +108,11 @@ class FingerprintSet:
         self._low = array("Q")
         for fingerprint in fingerprints:
             self.append(fingerprint)
+
+    @classmethod
+    def of(cls, deliveries: Iterable[str]) -> Self:
+        """Return the set of some fingerprints or keys of deliveries, in any order."""
+        return cls(sorted(deliveries, key=_read))
 
     def append(self, fingerprint: str) -> None:
         """Add a fingerprint that is not less than the others."""
@@ -130,6 +138,8 @@ class FingerprintSet:
 
 
 def _read(fingerprint: str) -> int:
+    if "@" in fingerprint:
+        return int.from_bytes(hashlib.blake2b(fingerprint.encode(), digest_size=_DIGITS // 2).digest())
     return int(fingerprint.ljust(_DIGITS, "0"), 16)
 
 

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
+from runner.ledger.fingerprint import count_on
+
 LaunchState = Literal["intent", "sent", "not_sent", "rejected", "unknown", "unexplained"]
 """`intent`: recorded before the POST, no outcome yet; `unknown`: it may have been accepted; `unexplained`:
 the service lists it, and no record says whose it is."""
@@ -226,10 +228,14 @@ class RecordedDeliveries:
         """Return whether nobody is recorded as texted."""
         return not self.messages
 
-    def count_texted(self) -> dict[str, tuple[int, int]]:
-        """Return the numbers of people who got each message, and who may have, by message id."""
+    def count_texted(self, wave: str = "") -> dict[str, tuple[int, int]]:
+        """Return the numbers of people who got each message in a wave, and who may have, by message id."""
         return {
-            name: (len(self.sent.get(name, ())), len(self.unresolved.get(name, ()))) for name in self.messages
+            name: (
+                count_on(self.sent.get(name, ()), wave),
+                count_on(self.unresolved.get(name, ()), wave),
+            )
+            for name in self.messages
         }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from runner.document import Count, Part, Positive, build
@@ -187,6 +188,22 @@ class AudienceRow:
     planned_at: str
     recipients: int
     dispositions: Mapping[str, int]
+
+
+class AppliedStep(Part, frozen=True):
+    """The open step of a rollout in the last `apply`.
+
+    Attributes:
+        number: of the step, from 1.
+        steps: how many there are.
+        share: of the audience that is in it, as a fraction of 1.
+        people: of the audience in it, texted or not.
+    """
+
+    number: Positive
+    steps: Positive
+    share: Fraction
+    people: Count
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,9 @@ class AnswerRule:
     Args:
         index: the follow-up's place among the planned messages.
         places: those of the messages that ask the question, by id; None for one that is not planned.
+
+    Attributes:
+        least_wait: the least time between the message that it comes after and the follow-up.
     """
 
     def __init__(
@@ -100,7 +103,7 @@ class AnswerRule:
         ids = [one.id for one in campaign.messages]
         # An answer to a message above that one may be older.
         is_first = all(ids.index(one) >= ids.index(after.message) for one in places)
-        self.follow = Follow(-1, after.wait if is_first else timedelta())
+        self.least_wait = after.wait if is_first else timedelta()
 
     def decide(self, known_as: Sequence[str], sent: EarlierLaunch) -> datetime | Decision:
         """Return the earliest time to send to somebody who has the earlier message, or why not to send."""
@@ -189,7 +192,7 @@ def find_follows(messages: Sequence[Message], rules: Mapping[int, AnswerRule]) -
     return {
         index: Follow(
             places.get(message.after.message, -1),
-            rules[index].follow.wait if index in rules else message.after.wait,
+            rules[index].least_wait if index in rules else message.after.wait,
         )
         for index, message in enumerate(messages)
         if message.after is not None

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import ResponseValue, Sample
     from runner.ledger.report_model import (
+        AppliedStep,
         AudienceRow,
         MessageTotals,
         OpenDifferences,
@@ -177,6 +178,7 @@ class CampaignFacts:
         price: None if the service was never asked.
         differences: by message id, launches about whose answers the service contradicts itself.
         wave: that all of this is of; empty if the campaign has none.
+        step: the open step of its rollout in the last `apply`; None if it has none, or that is not known.
     """
 
     name: str
@@ -190,6 +192,7 @@ class CampaignFacts:
     runs: tuple[RunRow, ...] = ()
     differences: Mapping[str, OpenDifferences] = field(default_factory=dict)
     wave: str = ""
+    step: AppliedStep | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +221,9 @@ class MessageTally:
     """The answers to one message, and its recipients.
 
     Attributes:
-        sent: recipients of accepted launches.
+        sent: texts of accepted launches: people have several of a message that goes by dates.
         listed: those of them whose session the service lists.
-        texted: those of them whose text has left the service.
+        texted: recipients to whom a text has left the service.
         answered: participants with at least one result.
         completed: participants who answered the last question, or ended the survey early.
         opted_out: people who opted out by a reply, or whose session an opt-out ended.

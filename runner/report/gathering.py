@@ -204,6 +204,7 @@ def gather_facts(
         runs=tuple(count_by_run(connection, campaign_id, wave)),
         differences=read_differences(connection, campaign_id, ids, wave),
         wave=wave,
+        step=sendings.read_step(connection, campaign_id) if is_present else None,
     )
 
 

@@ -144,6 +144,7 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
         first_sent_at=first_sent_at,
         next_send_at=facts.outline.not_before if first_sent_at is None else None,
         last_sent_at=_choose(max, (one.last_sent_at for one in reported)),
+        rollout=facts.step,
         launches=sum(one.launches for one in reported),
         reconciled_launches=sum(one.reconciled_launches for one in reported),
         people=people,

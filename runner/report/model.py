@@ -6,7 +6,7 @@ from datetime import date, datetime
 from fractions import Fraction
 
 from runner.document import Count, Document, Part
-from runner.ledger.report_model import NamedCount
+from runner.ledger.report_model import AppliedStep, NamedCount
 from runner.report.comparison_model import ExperimentReport, SeriesReport
 from runner.report.people_model import (
     ColumnReport,
@@ -196,6 +196,8 @@ class CampaignReport(Document, frozen=True, kw_only=True):
             ago; None when none was. UTC, ISO 8601. `reconciled_launches` says how many of `launches` were.
         next_send_at: the earliest moment at which it may be sent; None once it was sent, and for a campaign
             that fixes none. UTC, ISO 8601.
+        rollout: the step that was open in the last `apply`; None for a campaign without a rollout, or if that
+            is not known.
         launches: launches that the service accepted, over all messages.
         reconciled_launches: of these, those whose counts and answers were read, as far as the service has
             them.
@@ -229,6 +231,7 @@ class CampaignReport(Document, frozen=True, kw_only=True):
     last_sent_at: datetime | None = None
     reconciled_at: datetime | None
     next_send_at: datetime | None = None
+    rollout: AppliedStep | None = None
     launches: Count = 0
     reconciled_launches: Count = 0
     people: PeopleReport = PeopleReport()

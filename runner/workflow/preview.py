@@ -232,9 +232,8 @@ class _Gallery:
             if recipient.phone == phone:
                 shown = recipient._replace(language=self.language or recipient.language)
                 found = self._converse(shown)
-                return Preview(
-                    self.campaign, shown, found, why_not=self._bar(phone) or self._miss_date(found)
-                )
+                why_not = self._bar(phone) or (None if found else "no date in their row: gets nothing")
+                return Preview(self.campaign, shown, found, why_not=why_not)
         raise RunnerError(
             f"{mask_phone(phone)} is no recipient of {self.campaign.name}",
             hint="--phone takes one of its recipients",

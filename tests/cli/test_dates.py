@@ -226,6 +226,49 @@ def test_a_message_does_not_change_between_dates_and_none(clinic: Clinic) -> Non
     assert clinic.plan()["already_sent"] == 1
 
 
+def test_people_of_several_dates_count_once_in_reports(clinic: Clinic) -> None:
+    """Of two people, one is texted for two dates, and both have answered once: all who were texted answered."""
+    ask = """questions:
+      - {tag: csat, text: "Hi {{ first_name }}, coming?", responses: ["1", "2", "3", "4", "5"], scale: csat}
+    complete_existing_sessions: true"""
+    text = 'text: "Hi {{ first_name }}, see you soon."'
+    clinic.file.write_text(YAML.replace(text, ask), encoding="utf-8")
+    clinic.write((ADA, "2027-02-03T15:00"), (BOB, "2027-02-03T15:00"), (ADA, "2027-02-10T15:00"))
+    clinic.move_to("2027-02-02T20:30")
+    assert clinic.apply() == 2
+    clinic.run("sandbox", "simulate", "--seed", "1", "--response-rate", "1")
+    clinic.move_to("2027-02-09T20:30")
+    clinic.run("reconcile")
+    assert clinic.apply() == 2
+    clinic.run("report", "--reconcile", "--format", "json", "--out", "reports")
+    document = json.loads((clinic.folder / "reports/clinic.json").read_text(encoding="utf-8"))
+    remind = document["messages"][0]
+    figures = [remind[name] for name in ("sent", "texted", "participants_answered", "response_rate")]
+    assert figures == [3, 2, 2, 1.0]
+
+
+def test_a_preview_shows_who_has_a_date(clinic: Clinic) -> None:
+    """People without a date need no variables, and their preview says that they get nothing."""
+    clinic.write((CY, ""), (ADA, "2027-02-03T15:00"))
+    people = clinic.file.parent / "people.csv"
+    people.write_text(people.read_text(encoding="utf-8").replace("P3", ""), encoding="utf-8")
+    assert "Hi P1, see you soon." in clinic.run("preview", "campaigns/clinic.yaml")
+    assert "no date in their row" in clinic.run("preview", "campaigns/clinic.yaml", "--phone", CY)
+
+
+def test_a_saved_plan_sends_for_the_dates_that_were_seen(clinic: Clinic) -> None:
+    """A list in which a date has moved since is another one: the saved plan is refused."""
+    clinic.write((ADA, "2027-02-03T15:00"))
+    clinic.move_to("2027-02-02T20:30")
+    clinic.run("plan", "--out", "saved.json")
+    clinic.write((ADA, "2027-02-03T15:30"))
+    clinic.run("apply", "--plan", "saved.json", code=1)
+    assert clinic.count_texts() == {}
+    clinic.write((ADA, "2027-02-03T15:00"))
+    clinic.run("apply", "--plan", "saved.json")
+    assert clinic.count_texts() == {ADA: 1}
+
+
 def test_another_key_keeps_the_dates(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a rotation of the state key nobody is texted again for a date."""
     clinic.write((ADA, "2027-02-03T15:00"), (BOB, "2027-02-03T20:00Z"))

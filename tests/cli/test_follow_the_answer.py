@@ -293,6 +293,21 @@ def test_simulated_people_go_on_through_the_branches(world: World) -> None:
     assert reasons > 0
 
 
+def test_each_wave_goes_by_its_own_answers(world: World) -> None:
+    """What somebody answered in an earlier wave leads to nothing in this one."""
+    world.write(ASK, WHY, phones=(ADA, BOB), rules="wave: q1\n")
+    world.ask((ADA, "3"), (BOB, "9"))
+    world.pass_time("1h")
+    world.run("reconcile")
+    assert world.apply() == 1
+    world.write(ASK, WHY, phones=(ADA, BOB), rules="wave: q2\n")
+    world.ask((ADA, "9"), (BOB, "3"))
+    world.pass_time("1h")
+    world.run("reconcile")
+    assert world.apply() == 1
+    assert [world.count_texts(phone) for phone in (ADA, BOB)] == [1, 1]
+
+
 def test_a_lost_ledger_asks_nobody_twice(world: World) -> None:
     """The record is rebuilt from the lockfile and the service: who was followed up is not, and who waits is."""
     world.write(ASK, WHY, phones=(ADA, BOB))

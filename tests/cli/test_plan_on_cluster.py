@@ -65,6 +65,19 @@ def test_a_cluster_plans_what_one_process_plans(run: Run, shared: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_open_step_of_a_rollout_is_the_same_on_a_cluster(run: Run, shared: Path) -> None:
+    """The process that plans finds it, and workers text nobody beyond it."""
+    steps = "rollout: {steps: [{share: 10%, hold: 2h}, {share: 100%}], guards: {opt_outs: 2%}}\n"
+    (shared / "campaigns/alpha.yaml").write_text(FIRST + steps, encoding="utf-8")
+    options = ("plan", "campaigns/alpha.yaml", "--format", "json", "--now", NOW)
+    alone, together = run(*options, cwd=shared), run(*options, "--cluster", "local:2", cwd=shared)
+    assert read(together) == read(alone)
+    (campaign,) = read(together)["campaigns"]
+    (message,) = campaign["messages"]
+    assert message["to_send"] == campaign["rollout"]["people"] < message["later_step"]
+
+
+@pytest.mark.slow
 def test_where_people_are_by_law_is_the_same_on_a_cluster(run: Run, shared: Path) -> None:
     """Regions, holidays and places without a rule: the same counts, reasons and digests."""
     campaign = (

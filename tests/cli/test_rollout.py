@@ -86,7 +86,7 @@ class World:
 
     def is_first(self, phone: str) -> bool:
         """Return whether a person is of the first step."""
-        return DRAW(phone) < SHARES // 10
+        return bool(DRAW(phone) < SHARES // 10)
 
     def watch(self, length: str) -> None:
         """Let time pass, and read what came."""
@@ -126,6 +126,10 @@ def test_steps_open_one_after_the_other(world: World) -> None:
     world.run("reconcile")
     assert world.state() == (2, "sending")
     assert world.apply() == len(SECOND) - len(FIRST)
+    world.run("report", "--format", "json", "--format", "md", "--out", "reports")
+    report = world.check((world.folder / "reports/pulse.json").read_text(encoding="utf-8"), "report")
+    assert report["rollout"] == {"number": 2, "steps": 3, "share": 0.3, "people": len(SECOND)}
+    assert "Step 2 of 3 of the rollout was open" in (world.folder / "reports/pulse.md").read_text("utf-8")
     world.watch("23h")
     assert world.state() == (2, "holding")
     world.watch("2h")

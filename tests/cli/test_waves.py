@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import runner
 from runner.cli.main import run as run_command
+from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.forge.github_server import GitHub
 
     CheckJson = Callable[[str, str], dict[str, Any]]
 
@@ -258,6 +262,59 @@ def test_lockfiles_of_branches_with_waves_of_their_own_are_merged(world: World) 
     assert "its wave c has begun since" in world.apply(code=4)
 
 
+@pytest.mark.slow
+def test_a_cluster_knows_who_was_texted_in_the_wave(world: World) -> None:
+    """Workers have the same record: its plan is that of one process."""
+    world.write("a")
+    world.apply()
+    world.write("b", phones=(ADA, BOB))
+    world.apply()
+    world.write("b")
+    alone, together = world.plan(), world.read("plan", "--cluster", "local:2")["campaigns"][0]
+    (message,) = together["messages"]
+    assert (message["already_sent"], message["to_send"]) == (2, 1)
+    assert (together["digests"], together["messages"]) == (alone["digests"], alone["messages"])
+
+
+def test_a_new_wave_can_have_other_messages(world: World) -> None:
+    """An id that is gone is a rename in doubt only within a wave: in the next one nobody has anything yet."""
+    world.write("a")
+    world.apply()
+    other = HELLO.replace("id: hello", "id: greeting")
+    world.write("a", other)
+    assert "`hello`, which it has no more, texted 3 people" in world.apply(code=4)
+    world.write("b", other)
+    world.apply()
+    assert world.list_tags() == ["pulse-a", "pulse-b"]
+
+
+def test_the_comment_on_a_pull_request_says_first_that_everybody_is_texted_again(world: World) -> None:
+    """It stands above the counts, outside of what is folded."""
+    world.write("a")
+    world.apply()
+    world.write("b")
+    comment = world.run("ci", "comment")
+    assert f"\n\n**pulse: {AGAIN}**\n\n**1 campaign · 3 people to text" in comment
+
+
+def test_a_job_without_the_key_says_so_too(
+    world: World, monkeypatch: pytest.MonkeyPatch, github: GitHub
+) -> None:
+    """Lockfiles tell the waves: nobody was texted in the new one yet."""
+    monkeypatch.setenv("RUNNER_STATE_KEY", STATE_KEY)
+    world.write("a")
+    world.apply()
+    monkeypatch.delenv("RUNNER_STATE_KEY")
+    world.lose_ledger()
+    for name, value in github.job(world.folder).items():
+        monkeypatch.setenv(name, value)
+    world.write("b")
+    world.run("ci", "comment")
+    (body,) = github.bodies()
+    assert f"\n\n**pulse: {AGAIN}**\n\n**1 campaign · 3 texts to send" in body
+    assert "| pulse | hello | 3 | 0 | 3 |" in body
+
+
 def test_people_and_unclear_launches_show_their_wave(world: World) -> None:
     """`runner who` and `runner resolve` name the wave of each text."""
     world.write("a")
@@ -310,4 +367,6 @@ def test_a_report_is_of_one_wave_and_compares_all(world: World) -> None:
         rows = list(csv.DictReader(file))
     assert {one["occasion"] for one in rows} == {"b"}
     assert sum(one["answered"] == "true" for one in rows) == answered["pulse-b"]
+    (made,) = runner.open(world.folder).report(wave="a").reports
+    assert made.report.people.answered == answered["pulse-a"]
     assert "pulse has no wave 'z' on record" in world.run("report", "--wave", "z", code=1)

@@ -227,6 +227,37 @@ def test_partitions_take_the_consent_of_the_last_rows(
         require_equal(planner, request, folder)
 
 
+DATES = """\
+version: 1
+name: visits
+recipients:
+  - {phone: "+14155550101", vars: {visit: "2026-11-21T10:00"}}
+  - csv: people.csv
+messages:
+  - {id: remind, when: {column: visit, before: 24h}, text: "Hi {{ name | default('you') }}"}
+  - {id: thanks, after: {message: remind, wait: 1d}, text: Thanks}
+schedule: {send_between: ["09:00", "20:00"]}
+"""
+CELLS = st.sampled_from(("", "2026-11-21T10:00", "2026-11-21 10:00:00", "2026-11-22", "2026-11-01", "3/4/26"))
+
+
+@given(people=st.lists(st.tuples(FEW_PHONES, CELLS, st.sampled_from(("", "Ada"))), max_size=60))
+@settings(max_examples=12, suppress_health_check=QUICK, deadline=None)
+def test_partitions_know_the_dates_of_all_rows(
+    people: list[tuple[str, str, str]], campaign: Callable[..., Campaign]
+) -> None:
+    """A phone with several dates gets what comes next, with the warnings and launches of one process."""
+    loaded = campaign(DATES, people="phone,visit,name\n" + "".join(f"{','.join(row)}\n" for row in people))
+    options = PlanOptions()
+    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, options, PlanContext(NOON))
+    with scratch() as folder:
+
+        def request(partitions: int) -> PlanJob:
+            return PlanJob(loaded, "sandbox", options, PlanContext(NOON), partitions, keeps_launches=True)
+
+        require_equal(planner, request, folder)
+
+
 LANGUAGES = """\
 version: 1
 name: several

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -70,6 +71,17 @@ def test_the_same_text_to_the_same_people_is_adopted() -> None:
     """One listed launch with the definition and the recipients of ours is ours, among others that aren't."""
     strangers = make_candidate("other", "cd"), make_candidate("text", "xy", {"text": "Hi"})
     assert judge(make_launch(), make_candidate("ours"), *strangers) == ("ours", [])
+
+
+@pytest.mark.parametrize(
+    ("start", "found"),
+    [("2026-12-01T08:55:00", ("one", [])), ("2026-11-01T09:00:01", (None, ["one"])), ("?", (None, ["one"]))],
+)
+def test_a_launch_on_an_occasion_is_none_from_before(start: str, found: tuple[str | None, list[str]]) -> None:
+    """The same words went to the same people for an earlier date: whose launch that is, a person decides."""
+    assert judge(make_launch(), make_candidate("one", start=start)) == ("one", [])
+    dated = replace(make_launch(), occasion="date:0123456789abcdef0123")
+    assert judge(dated, make_candidate("one", start=start)) == found
 
 
 def test_nothing_listed_is_absent() -> None:

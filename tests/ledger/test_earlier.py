@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.campaign.answers import AnswerValue
 from runner.ledger.model import LaunchRecord, LaunchStats, StoredResult
-from runner.ledger.people.history import EarlierLaunch, EarlierMessage
+from runner.ledger.people.history import EarlierAnswer, EarlierLaunch, EarlierMessage
 from runner.ledger.record import campaign_record
 from runner.ledger.record.campaign_record import Identity
 from runner.ledger.report_model import LaunchDifference, OpenDifferences
@@ -115,3 +117,38 @@ def test_renamed_messages_are_found(
     renamed = replace(identity, message_ids={"ask": "question", "question": "question"})
     found = read_messages(ledger, renamed, {"question"})["question"]
     assert (set(found.launches), found.answered) == ({person(101), person(102)}, {person(101)})
+
+
+def test_the_latest_answer_of_a_person_is_read(
+    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
+) -> None:
+    """To the questions that are asked for alone, by the service's time; what has no time may be the latest."""
+    first, second = deliver(make_record("a", 101, 102), make_record("b", 103))
+    given = [
+        (first, 101, "nps", "2026-11-20T13:00:00", "3"),
+        (first, 101, "nps", "2026-11-20T12:30:00.500000", "9"),
+        (first, 101, "why", "2026-11-20T14:00:00", "because"),
+        (first, 102, "nps", "2026-11-20T13:00:00", "4"),
+        (first, 102, "nps", "whenever", "5"),
+        (second, 103, "nps", "2026-11-20T13:00:00", "6"),
+    ]
+    results = [
+        StoredResult(
+            launch, f"{place}", person(n), tag, tag, "?", 1, "1", said, at, at, "blank" if n == 103 else ""
+        )
+        for place, (launch, n, tag, at, said) in enumerate(given)
+    ]
+    with ledger.writing() as connection:
+        store_results(connection, results)
+    with ledger.reading() as connection:
+        found = campaign_record.read_earlier_messages(
+            connection, identity, {"ask"}, {"nps"}, lambda *of: AnswerValue(f"{of[:3]}", Fraction(of[3]))
+        )["ask"]
+    label = "('nps', 'ask', '')"
+    one_o_clock = datetime(2026, 11, 20, 13, tzinfo=UTC)
+    assert found.answers == {
+        "nps": {
+            person(101): EarlierAnswer(one_o_clock, AnswerValue(label, Fraction(3))),
+            person(102): EarlierAnswer(None, AnswerValue(label, Fraction(5))),
+        }
+    }

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from runner.campaign.answers import AnswerValue
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.people.history import EarlierAnswer, EarlierLaunch, EarlierMessage
+from runner.ledger.report_model import LaunchDifference, OpenDifferences
+from runner.plan.answer_rule import DIFFERS
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
@@ -135,3 +137,23 @@ def test_everybody_is_decided_on_as_promised(
     assert found == Counter(decide(*history) for history in histories)
     # What is sure comes; the most are those who may still qualify.
     assert all(one.recipients.least <= one.recipients.most for one in message.coming)
+
+
+def test_a_difference_holds_the_follow_up(campaign: Load) -> None:
+    """As long as the service contradicts itself on a launch, its answers are known as of when it agreed."""
+    person = KEY.fingerprint("+14155550101")
+    known = RecordedDeliveries({"ask": {person}, "nudge": set()}, {})
+    # They answered after that, so that the time of their answer is one that can be.
+    launch = EarlierLaunch(NOW - timedelta(hours=9), NOW - timedelta(hours=8), differs=True)
+    answer = EarlierAnswer(NOW - timedelta(hours=4), AnswerValue(None, Fraction(3)))
+    difference = LaunchDifference("guid", "more_counted", 2, 1, "2026-11-20T04:00:00.000000Z", None, 1)
+    differences = OpenDifferences(1, 0, (difference,))
+    earlier = EarlierMessage({person: launch}, {person}, differences, {"score": {person: answer}})
+    context = PlanContext(now=NOW, earlier={"ask": earlier})
+    loaded = campaign(YAML, people="phone\n+14155550101\n")
+    plan = Planner(loaded, "sandbox", known, KEY, PlanOptions(), context).make_plan(Problems())
+    assert plan is not None
+    message = plan.messages[2]
+    assert message.awaiting == 1
+    (reason,) = message.reasons
+    assert reason.startswith(DIFFERS)

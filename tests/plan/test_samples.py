@@ -20,10 +20,11 @@ from runner.plan.survey import survey_audience
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from runner.campaign.model import Campaign
-    from tests.plan.conftest import Load
+
+    Load = Callable[..., Campaign]
 
 KEY = TargetKey.of("sandbox", None)
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)

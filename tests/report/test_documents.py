@@ -79,7 +79,7 @@ def test_the_json_document_is_what_the_schema_says(sample_report: CampaignReport
     """A full report validates, begins with its format's version, and rounds rates to four places."""
     text = WRITERS["json"][1](sample_report)
     document = check_schema(text)
-    assert list(document)[:5] == ["format_version", "campaign", "target", "title", "description"]
+    assert list(document)[:5] == ["format_version", "campaign", "wave", "target", "title"]
     assert document["format_version"] == "1.0"
     ask = document["messages"][0]
     assert ask["response_rate"] == 0.4094

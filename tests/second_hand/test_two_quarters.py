@@ -50,7 +50,7 @@ class Counted:
 
     Attributes:
         texted: phones by message, each as often as it was texted.
-        blocked: people who had opted out before, unseen by anybody but the service, which texts them nothing.
+        reached: people who had not opted out by then, perhaps seen by the service alone, which texts nothing then.
         latest: of each question the latest answer of each person.
         answered: phones by message that answered it.
         given: answers by message and question.
@@ -59,7 +59,7 @@ class Counted:
     """
 
     texted: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    blocked: set[str] = field(default_factory=set)
+    reached: set[str] = field(default_factory=set)
     latest: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     answered: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     given: defaultdict[tuple[str, str], dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
@@ -143,8 +143,8 @@ class Quarters:
                 definition = json.loads(text)
                 messages[guid] = message = MESSAGES[tuple(one["tag"] for one in definition["questions"])]
                 counted.texted[message][phone] += 1
-                if is_blocked:
-                    counted.blocked.add(phone)
+                if not is_blocked:
+                    counted.reached.add(phone)
                 counted.languages.add((_tell_language(message, definition), phone))
             for phone, guid, question, response in connection.execute(_RESULTS):
                 if guid in messages:
@@ -245,8 +245,8 @@ def _list_stopped(quarters: Quarters) -> set[str]:
 def _check_report(report: dict[str, Any], counted: Counted) -> None:
     everybody = set().union(*counted.texted.values())
     answered = set().union(*counted.answered.values())
-    assert report["people"]["texted"] == len(everybody - counted.blocked)
-    assert report["people"]["blocked"] == len(counted.blocked)
+    assert report["people"]["texted"] == len(counted.reached)
+    assert report["people"]["blocked"] == len(everybody - counted.reached)
     assert report["people"]["answered"] == len(answered)
     for message in report["messages"]:
         name = message["id"]

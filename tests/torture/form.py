@@ -60,7 +60,7 @@ class Form:
             messages: of the campaign.
             reads_answers: whether a follow-up may be for those who have not answered.
         """
-        surveys = frozenset(message for message in messages if rng.random() < 0.5)
+        surveys = frozenset(message for message in messages if rng.random() < (0.8 if reads_answers else 0.5))
         follows = None
         if len(messages) > 1 and rng.random() < 0.5:
             asks = messages[0] in surveys and reads_answers

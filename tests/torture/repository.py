@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+_OFTEN = 0.6
+"""How often an edit is to what the campaign's rules are about, if it has any."""
 _LIMITS: Mapping[str, Any] = {"concurrency": 4}
 
 
@@ -76,14 +78,14 @@ class Audience:
             "message renamed": lambda: form.rename_message(rng.choice(self.messages)),
             "tag changed": form.change_tag,
         }
-        rules = form.rules
+        rules, usual = form.rules, len(ways)
         if rules.waves:
             ways["wave raised"] = rules.raise_wave
         if rules.sizes:
             ways["sample enlarged"] = lambda: rules.enlarge(rng, self.people)
         if rules.cells is not None:
             ways["dates moved"] = lambda: rules.move(rng, self.people)
-        what = rng.choice(tuple(ways))
+        what = rng.choice(tuple(ways)[usual if len(ways) > usual and rng.random() < _OFTEN else 0 :])
         version, before = self.version, copy.deepcopy(form)
         ways[what]()
         if is_allowed():

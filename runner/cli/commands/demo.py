@@ -77,7 +77,7 @@ def _show_end(scratch: Path) -> None:
     database = scratch / ".runner/sandbox/service.sqlite"
     print_text("\n".join(("", *said)))
     print_text(f"\nThe report to show around: {reports / f'{FEATURED}.html'}")
-    print_text(f"Everything else: {scratch} (`runner plan` there shows four more campaigns)")
+    print_text(f"Everything else: {scratch} (`runner plan` there shows the other campaigns, too)")
     print_text(f"The inbox, to read and answer as the people texted: {_INBOX} once this runs:")
     print_text(f"  runner sandbox serve --db {database}")
 

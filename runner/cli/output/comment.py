@@ -65,13 +65,10 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
         for text in item.plan.refusals
     ]
     title = "Campaign plan: stopped by a limit" if refusals else "Campaign plan"
-    waves = [
-        Sentence(f"{item.campaign.name}: {text}", "strong")
-        for item in planned
-        if (text := describe_wave(item.plan.wave))
-    ]
     counts = Sentence(_write_counts(planned, problems), "strong")
-    head = write_heading(title, findings.target_name) + about + write_markdown([*waves, counts])
+    head = (
+        write_heading(title, findings.target_name) + about + write_markdown([*_show_waves(planned), counts])
+    )
     pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
     pieces += _fold("Changed since it was sent", [Items(list(findings.changed))] if findings.changed else [])
     pieces += [Piece("Stopped", write_markdown([Items(refusals)]), is_open=True)] if refusals else []
@@ -83,6 +80,12 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
         pieces += _fold(f"{name}: {people} to text{f', {later}' if later else ''}", body)
         pieces.append(_example_piece(item))
     return CommentText(head, (*pieces, *list_problem_pieces(problems)))
+
+
+def _show_waves(planned: Sequence[PlanResult]) -> Iterator[Sentence]:
+    for item in planned:
+        if again := describe_wave(item.plan.wave):
+            yield Sentence(f"{item.campaign.name}: {again}", "strong")
 
 
 def _fold(title: str, blocks: Sequence[Block]) -> Iterator[Piece]:
@@ -108,7 +111,8 @@ def _write_keyless(findings: PlanFindings, problems: Problems, about: str) -> Co
         "texted, and not who of them is among these, or who has opted out: the plan after the merge says it."
     )
     header = ("campaign", "message", "people", "texted already", "texts to send, now or later")
-    blocks: list[Block] = [Sentence(" · ".join(counts), "strong"), Sentence(note), TableBlock(header, rows)]
+    blocks: list[Block] = [*_show_waves(findings.planned), Sentence(" · ".join(counts), "strong")]
+    blocks += [Sentence(note), TableBlock(header, rows)]
     head = write_heading("Campaign plan", findings.target_name) + about
     head += write_markdown(blocks, most_rows=MOST_ROWS)
     pieces = [Piece("Left out", findings.left_out, is_open=True)] if findings.left_out else []

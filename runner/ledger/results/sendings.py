@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, case, func, select
 
 from runner.ledger.database import insert_or_update, read_info, write_info
-from runner.ledger.report_model import AudienceRow, OptOutReply, ServicePlan
+from runner.ledger.report_model import AppliedStep, AudienceRow, OptOutReply, ServicePlan
 from runner.ledger.tables import (
     audiences,
     campaigns,
@@ -77,6 +78,22 @@ def store_audiences(connection: Connection, campaign_id: int, rows: Iterable[Aud
 def store_audience_trace(connection: Connection, campaign_id: int, trace: str) -> None:
     """Store what a campaign's audience is like in an `apply`, as text."""
     write_info(connection, f"audience/{campaign_id}", trace)
+
+
+def store_step(connection: Connection, campaign_id: int, step: AppliedStep | None) -> None:
+    """Store the open step of a campaign's rollout in an `apply`; None if it has none any more."""
+    told = "" if step is None else json.dumps([step.number, step.steps, str(step.share), step.people])
+    if told or read_info(connection, f"rollout/{campaign_id}"):
+        write_info(connection, f"rollout/{campaign_id}", told)
+
+
+def read_step(connection: Connection, campaign_id: int) -> AppliedStep | None:
+    """Return the open step in a campaign's last `apply`; None if it has no rollout, or that is not known."""
+    told = read_info(connection, f"rollout/{campaign_id}")
+    if not told:
+        return None
+    number, steps, share, people = json.loads(told)
+    return AppliedStep(number, steps, Fraction(share), people)
 
 
 def read_audience_trace(connection: Connection, campaign_id: int) -> str | None:

@@ -48,8 +48,10 @@ FROM (SELECT (first_us - started_us) // 1000000 AS seconds FROM people WHERE fir
 """
 _READINGS = "SELECT latest_{0}, count(*) AS n FROM people WHERE latest_{0} IS NOT NULL GROUP BY ALL"
 _CONTACTS = """
-SELECT count_if(is_sent) AS sent, count_if(is_sent AND is_listed) AS listed, count_if(is_texted) AS texted,
-  count_if(has_answered) AS answered, count_if(is_complete) AS completed, count_if(has_opted_out) AS opted_out
+SELECT (SELECT count_if(is_sent) FROM sendings WHERE message = {number}) AS sent,
+  (SELECT count_if(is_sent AND is_listed) FROM sendings WHERE message = {number}) AS listed,
+  count_if(is_texted) AS texted, count_if(has_answered) AS answered, count_if(is_complete) AS completed,
+  count_if(has_opted_out) AS opted_out
 FROM touches WHERE message = {number}
 """
 _POOL = """

@@ -56,6 +56,7 @@ SELECT r.rowid AS number, message, person, is_opt_out = '1' AS is_opt_out FROM c
 JOIN refusals ON refusals.guid = r.result_guid AND refusals.launch = r.launch_id::VARCHAR {wave};
 CREATE OR REPLACE TEMP VIEW results AS
 SELECT *, says_nothing OR rowid IN (SELECT number FROM refused) AS refuses FROM copy.results {wave};
+CREATE OR REPLACE TEMP VIEW texts AS FROM copy.contacts {wave};
 CREATE OR REPLACE TEMP VIEW contacts AS {contacts};
 """
 # Of a message that goes by dates, people have several texts: they count once, with the session of the latest.
@@ -65,7 +66,7 @@ SELECT * EXCLUDE (later) FROM (
     bool_or(is_sent) OVER own AS is_sent, bool_and(is_read) OVER own AS is_read,
     bool_or(was_texted) OVER own AS was_texted, min(began_us) OVER own AS began_us,
     row_number() OVER (PARTITION BY message, person ORDER BY began_us DESC) AS later
-  FROM copy.contacts WINDOW own AS (PARTITION BY message, person)) WHERE later = 1
+  FROM texts WINDOW own AS (PARTITION BY message, person)) WHERE later = 1
 """
 
 
@@ -107,7 +108,7 @@ class ResultColumns:
         read_contacts: Callable[[], Iterable[ContactRow]] = tuple,
         wave: str = "",
     ) -> None:
-        """Update the copy, and make it visible to the engine of `hold`: `results`, `refused` and `contacts`.
+        """Update the copy, and show the engine of `hold` `results`, `refused`, `texts` and `contacts`.
 
         `read_since` yields results entered or changed after a revision, each once. `find_mark` returns a mark
         that identifies a revision, as a restored ledger may have another of that number. `refusals` have the
@@ -138,7 +139,7 @@ class ResultColumns:
         engine.load("refusals", ("launch", "guid", "is_opt_out"), rows)
         chosen = f"WHERE occasion = {quote(wave)}" if wave else ""
         by_date = engine.rows(f"FROM copy.contacts WHERE starts_with(occasion, {quote(DATE)}) LIMIT 1")
-        contacts = _CONTACTS_BY_DATE if by_date else f"FROM copy.contacts {chosen}"
+        contacts = _CONTACTS_BY_DATE if by_date else "FROM texts"
         engine.run(_REFUSED.format(wave=chosen, contacts=contacts))
 
     def _attach(self, engine: Engine, version: ResultVersion, find_mark: Callable[[int], str]) -> int:

@@ -1,7 +1,8 @@
 """Replies with their questions and readings, as tables of the engine.
 
 Messages are known by their places in the campaign, in the views `named` of results, whose message is null if
-the campaign does not have it, `reached` of contacts, and `refusing` of people whose reply opts out.
+the campaign does not have it, `reached` of contacts (people have one a message), `sendings` of all texts to
+them, and `refusing` of people whose reply opts out.
 `read_replies` has the replies to its messages:
 
 - `place`, `question`: of the question, in its message and in the campaign; null for one that the campaign
@@ -51,6 +52,7 @@ _READINGS = "slot INTEGER, answer VARCHAR, response VARCHAR, reading INTEGER"
 _NAMED = """
 CREATE OR REPLACE TEMP VIEW named AS SELECT * REPLACE ({number} AS message) FROM results;
 CREATE OR REPLACE TEMP VIEW reached AS SELECT * REPLACE ({number} AS message) FROM contacts;
+CREATE OR REPLACE TEMP VIEW sendings AS SELECT * REPLACE ({number} AS message) FROM texts;
 CREATE OR REPLACE TEMP VIEW refusing AS
 SELECT {number} AS message, person, bool_or(is_opt_out) AS is_opt_out FROM refused GROUP BY ALL;
 """
@@ -82,7 +84,7 @@ QUALIFY kind = 'number' OR offered.folded IS NOT NULL OR row_number() OVER (
 def number_messages(
     engine: Engine, outline: CampaignOutline, message_ids: Mapping[str, str]
 ) -> list[tuple[Any, ...]]:
-    """Make the views `named`, `reached` and `refusing`, and return the counts of results.
+    """Make the views `named`, `reached`, `sendings` and `refusing`, and return the counts of results.
 
     They are by message, by whether they are no answers, whether they say nothing, by arm and question tag.
     """

@@ -15,6 +15,7 @@ from runner.report.documents.wording import (
     write_time,
 )
 from runner.report.scores import divide
+from runner.source.quantity import write_share
 from runner.view.blocks import Beside, Chart, Column, Items, Link, Section, TableBlock
 from runner.view.charts import plot_columns
 from runner.wording import count_people, count_words
@@ -79,6 +80,9 @@ def _list_facts(report: CampaignReport) -> Iterator[str]:
     """Yield who was texted and who was not, and what is known of it only in part."""
     people = report.people
     yield f"Sent through {report.target}, as campaign {report.campaign}."
+    if (step := report.rollout) is not None:
+        part = f"{write_share(step.share)} of the audience, {count_people(step.people)}"
+        yield f"Step {step.number} of {step.steps} of the rollout was open when it was last sent: {part}."
     texted = (
         "; how many were texted is not known" if people.texted is None else f": {people.texted:,} were texted"
     )

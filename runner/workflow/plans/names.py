@@ -332,9 +332,8 @@ def _require_dates(item: PlanResult) -> None:
 
 def _require_known_ids(item: PlanResult) -> None:
     """Refuse a message without a record, beside a record of a message that the campaign has no more."""
-    texted = {
-        message: sum(counts) for message, counts in item.record.known.count_texted().items() if any(counts)
-    }
+    counted = item.record.known.count_texted(item.campaign.wave)
+    texted = {message: sum(counts) for message, counts in counted.items() if any(counts)}
     messages = {message.id: message for message in item.campaign.messages}
     lost = sorted(texted.keys() - messages)
     new = [

@@ -10,6 +10,7 @@ from runner.campaign.timing_words import describe_follow_up
 from runner.plan.model import Span, sum_spans
 from runner.reasons import REASONS, Disposition
 from runner.service.target import EMBEDDED, describe_destination
+from runner.source.quantity import write_share
 from runner.text.segment import advise
 from runner.view.blocks import Items, ListItem, Section, Sentence, TableBlock
 from runner.wording import count_words
@@ -141,8 +142,12 @@ def _list_remarks(plan: CampaignPlan, *, is_detailed: bool) -> Iterator[ListItem
     if wanted is not None and plan.completed is not None:
         end = ": nobody else is texted" if plan.completed >= wanted else ""
         yield ListItem(f"{count_words(plan.completed, 'complete')} of {wanted:,}{end}")
+    rollout = plan.campaign.rollout
     if plan.rollout is not None:
         yield ListItem(f"Rollout: {plan.rollout.describe(plan.campaign.name)}")
+    elif rollout is not None:
+        shares = ", ".join(write_share(step.share) for step in rollout.steps)
+        yield ListItem(f"Rollout: by steps of {shares}; which one is open is not known here")
     if plan.pause is not None and (plan.rollout is None or plan.rollout.state != "broken"):
         words = f"nothing is due now, and nothing is sent until `runner resume {plan.campaign.name}`"
         if plan.paused:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 from runner.campaign.checks import find_late_follow_ups
 from runner.errors import LimitError, PausedError, RunnerError, UsageError
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_lockfile, read_campaign_name
+from runner.ledger.fingerprint import find_wave
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.record.campaign_record import Record
 from runner.plan.answer_rule import DIFFERS, UNREAD
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.campaign.model import Campaign
+    from runner.ledger.model import LaunchRecord
     from runner.plan.model import CampaignPlan, PlannedLaunch
     from runner.plan.plan_context import PlanContext
     from runner.service.target import Target
@@ -319,12 +322,12 @@ def plan_without_key(workspace: Workspace, scope: Scope, failures: Failures) -> 
     return plan_campaigns(workspace, scope, options, lambda _: record, reader, failures)
 
 
-def count_texted(workspace: Workspace, campaign: Campaign) -> dict[str, int] | None:
-    """Return the number of people who got each message in the campaign's wave, by all lockfiles.
+def list_texted(workspace: Workspace, campaign: Campaign) -> dict[str, dict[str, set[str]]] | None:
+    """Return the people who got each message, by wave and message, by all lockfiles; the earliest wave first.
 
     None if those only have totals. No key is needed.
     """
-    people: dict[str, set[str]] = {}
+    launches: list[LaunchRecord] = []
     for file, text in workspace.files.read_texts(needs_shared=False).items():
         is_lockfile = file.name.endswith(LOCKFILE_SUFFIX)
         if not is_lockfile or read_campaign_name(text) not in (campaign.name, *campaign.renamed_from):
@@ -332,9 +335,10 @@ def count_texted(workspace: Workspace, campaign: Campaign) -> dict[str, int] | N
         lockfile = parse_lockfile(file, text).lockfile
         if lockfile.counts:
             return None
-        for launch in lockfile.launches:
-            if launch.occasion != campaign.wave:
-                continue
-            message = campaign.message_ids.get(launch.message, launch.message)
-            people.setdefault(message, set()).update(launch.recipients)
-    return {message: len(found) for message, found in people.items()}
+        launches += lockfile.launches
+    found: dict[str, dict[str, set[str]]] = {}
+    for launch in sorted(launches, key=attrgetter("sent_at")):
+        message = campaign.message_ids.get(launch.message, launch.message)
+        wave = found.setdefault(find_wave(launch.occasion), {})
+        wave.setdefault(message, set()).update(launch.recipients)
+    return found

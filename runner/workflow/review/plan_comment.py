@@ -12,6 +12,7 @@ from runner.git.command import GitError
 from runner.github.comments import write_marker
 from runner.github.job import NoJobError, is_of_pull_request, read_github_job
 from runner.github.pull_requests import PlanNumbers, write_numbers
+from runner.plan.model import PlannedWave
 from runner.source.diagnostic import Problems
 from runner.wording import hide_phones
 from runner.workflow.campaigns import InvalidCampaignError, load_campaigns
@@ -20,8 +21,8 @@ from runner.workflow.observer import warn
 from runner.workflow.plans.changes import list_changed
 from runner.workflow.plans.names import plan_on_record
 from runner.workflow.plans.planning import (
-    count_texted,
     leave_out_refused,
+    list_texted,
     plan_without_key,
 )
 from runner.workflow.review.publishing import comment, open_repository, publish
@@ -160,10 +161,22 @@ def _find_bounds(findings: PlanFindings, workspace: Workspace, scope: Scope, mis
     warn(
         f"planned without knowing who was texted, since this pull request gets no secrets: {missing.message}"
     )
-    findings.texted = [count_texted(workspace, item.campaign) for item in planned]
-    findings.planned = planned
+    texted = [list_texted(workspace, item.campaign) for item in planned]
+    findings.texted = [
+        None if one is None else {name: len(got) for name, got in one.get(item.campaign.wave, {}).items()}
+        for item, one in zip(planned, texted, strict=True)
+    ]
+    findings.planned = [_add_wave(item, one or {}) for item, one in zip(planned, texted, strict=True)]
     findings.problems, findings.left_out = failures.problems, failures.markdown()
     findings.code = failures.find_exit_code(0)
+
+
+def _add_wave(item: PlanResult, texted: Mapping[str, Mapping[str, set[str]]]) -> PlanResult:
+    """Return a plan with its wave beside those in lockfiles."""
+    people = {wave: len(set[str]().union(*got.values())) for wave, got in texted.items()}
+    is_of_waves = item.campaign.wave or any(people)
+    wave = PlannedWave.of(item.campaign.wave, people if is_of_waves else {})
+    return replace(item, plan=replace(item.plan, wave=wave))
 
 
 def count_pending(item: PlanResult, texted: Mapping[str, int] | None = None) -> dict[str, int]:
