@@ -28,6 +28,7 @@ from runner.campaign.model import (
     ConsentColumns,
     FileRecipients,
     FrequencyCap,
+    Guard,
     InlineRecipient,
     Languages,
     Limits,
@@ -36,6 +37,8 @@ from runner.campaign.model import (
     Question,
     RecipientSource,
     ResponseValue,
+    Rollout,
+    RolloutStep,
     Sample,
     TemplateText,
     Variants,
@@ -43,7 +46,6 @@ from runner.campaign.model import (
     ask_openly,
     name_wave,
 )
-from runner.campaign.rollout import read_rollout
 from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
 from runner.campaign.translations import is_language_tag
@@ -370,7 +372,7 @@ class _Reader:
             score_target=Fraction(str(score["target"])) if "target" in score else None,
             **{key: data.get(key) for key in ("title", "description", "owner", "series")},
             wave=self._wave,
-            rollout=read_rollout(data, name, self._position),
+            rollout=self._rollout(data["rollout"], name) if "rollout" in data else None,
             shows_comments=data.get("report", {}).get("comments", False),
             languages=self._languages,
         )
@@ -418,6 +420,15 @@ class _Reader:
     def _sample(self, item: dict[str, Any], name: str) -> Sample:
         key = next(key for key in ("size", "share") if key in item)
         return Sample(**{"seed": name, **self._read_keys(item)}, position=self._position(item, key))
+
+    def _rollout(self, item: dict[str, Any], name: str) -> Rollout:
+        steps = tuple(
+            RolloutStep(**self._read_keys(one), position=self._position(one, "share"))
+            for one in item["steps"]
+        )
+        limits, place = item.get("guards", {}), self._position(self._document.data, "rollout")
+        guards = tuple(Guard(one, parse_share(limits[one]), self._position(limits, one)) for one in limits)
+        return Rollout(item.get("seed", name), place, steps, guards, is_seeded="seed" in item)
 
     def _variants(self, item: dict[str, Any]) -> Variants:
         place = next(key for key in ("of", "holdout", "seed") if key in item)
@@ -543,9 +554,8 @@ def _read_share(written: str | int) -> Fraction | int:
 
 _TEXTS = frozenset(("text", "introduction", "conclusion", "conclude_on"))
 _READERS: dict[str, Callable[[Any], object]] = {
-    **dict.fromkeys(
-        ("wait", "before", "after", "within", "settle_margin", "read_replies_within"), parse_duration
-    ),
+    **dict.fromkeys(("wait", "before", "after", "within", "hold"), parse_duration),
+    **dict.fromkeys(("settle_margin", "read_replies_within"), parse_duration),
     **dict.fromkeys(("invalid_rows", "review_margin", "share"), _read_share),
     **dict.fromkeys(("weight", "holdout"), float),
     "rate": parse_rate,

@@ -18,7 +18,7 @@ from runner.timing.decision import Defer, SendNow, Timekeeper
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-    from datetime import datetime
+    from datetime import date, datetime
 
     from runner.audience.audience import Recipient
     from runner.campaign.model import Campaign, FrequencyCap, Message
@@ -76,8 +76,7 @@ class Decider:
         self._context = context
         self._dates = Dates(campaign, [one.message for one in compiled], key)
         self._draw = Draw(campaign.variants) if campaign.variants is not None else None
-        survey = None if context is None or ignore_time else context.survey
-        self._sampled_below = None if survey is None else survey.sampled_below
+        self._sampled_below = None if context is None or ignore_time else context.sampled_below
         self._draw_sample = draw_shares(campaign.sample.seed, "sample") if campaign.sample else None
         is_sized = campaign.sample is not None and campaign.sample.size is not None
         self._sampled = self.list_sampled() if is_sized and self._sampled_below is not None else set()
@@ -290,8 +289,11 @@ class Decider:
         ending = f"@{self._occasion}" if self._occasion else ""
         return {one.partition("@")[0] for one in found if one.endswith(ending)}
 
-    def may_draw(self, recipient: Recipient, texted: Collection[str]) -> bool:
+    def may_draw(self, recipient: Recipient, texted: Collection[str], last_day: date | None) -> bool:
         """Return whether somebody may be texted, and was not: a sample is of these."""
+        day = recipient.consent_day
+        if last_day is not None and day is not None and day > last_day:
+            recipient = recipient._replace(has_consent=False)
         if recipient.phone in self._excluded or self._find_bar(recipient) is not None:
             return False
         key = self._key

@@ -93,8 +93,7 @@ class AudiencePass:
         )
         self.last_day = find_last_day(campaign, context)
         self.completed = None if context is None else context.completed
-        survey = None if context is None or options.ignore_time else context.survey
-        self.step = None if survey is None else survey.step
+        self.step = None if context is None or options.ignore_time else context.step
         rollout, most = campaign.rollout, campaign.limits.completes
         self._find_draw = draw_shares(rollout.seed, "rollout") if rollout and self.step else None
         self._is_enough = most is not None and self.completed is not None and self.completed >= most

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runner.campaign.answers import outline_all, outline_responses
-from runner.campaign.model import SCORED, Analysis, Campaign, Message, Question
+from runner.campaign.model import SCORED, Analysis, Campaign, Message
 from runner.campaign.scales import read_points
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.people.replies import count_waiting
@@ -152,21 +152,11 @@ def _outline_questions(campaign: Campaign, compiler: TextCompiler, message: Mess
             if question.conclude_on
             else None,
             values=question.values,
-            **_translate(campaign, compiler, question),
+            translations=outline_responses(campaign, compiler, question),
+            endings=outline_all(campaign, compiler, question.conclude_on) if question.conclude_on else (),
         )
         for question in message.questions
     )
-
-
-def _translate(campaign: Campaign, compiler: TextCompiler, question: Question) -> dict[str, tuple[Any, ...]]:
-    """Return what `QuestionOutline` has in all languages."""
-    if campaign.languages is None:
-        return {}
-    ending = question.conclude_on
-    return {
-        "translations": outline_responses(campaign, compiler, question),
-        "endings": () if ending is None else outline_all(campaign, compiler, ending),
-    }
 
 
 def gather_facts(

@@ -109,9 +109,9 @@ class PlanContextReader:
 
 def _count_completed(connection: LedgerConnection, identity: Identity, campaign: Campaign) -> int | None:
     """Return the people who have answered to the end; None if no limit needs it."""
-    check = CompletesCheck.of(campaign)
-    row = None if check is None else find_record(connection, identity.target, identity.names)
-    return None if check is None or row is None else check.count(connection, row.id)
+    row = find_record(connection, identity.target, identity.names)
+    check = None if row is None else CompletesCheck.of(campaign, row.id)
+    return None if check is None else check.count(connection)
 
 
 def _read_rollout(
