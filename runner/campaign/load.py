@@ -476,16 +476,12 @@ class _Reader:
 
     def _question(self, item: dict[str, Any]) -> Question:
         responses: list[str | dict[str, Any]] = item.get("responses", [])
-        values = tuple(
-            _read_value(one["value"]) if isinstance(one, dict) and "value" in one else None
-            for one in responses
-        )
+        valued = [one if isinstance(one, dict) and "value" in one else None for one in responses]
+        values = tuple(None if one is None else _read_value(one["value"]) for one in valued)
         read = {"scale": "choice" if responses else "text", **self._read_keys(item, "responses")}
         texts = tuple(
-            self._text(one, "text")
-            if isinstance(one, dict) and "value" in one
-            else self._text(responses, index)
-            for index, one in enumerate(responses)
+            self._text(responses, index) if one is None else self._text(one, "text")
+            for index, one in enumerate(valued)
         )
         if "conclude_on" in read:
             read["conclude_on"] = _translate_as_response(read["conclude_on"], texts)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
 
 Kind = TypeVar("Kind")
@@ -79,11 +79,6 @@ def on_occasion(fingerprint: str, occasion: str) -> str:
 def find_wave(occasion: str) -> str:
     """Return the wave that an occasion on record is; empty for a date, or none."""
     return "" if occasion.startswith(DATE) else occasion
-
-
-def count_on(deliveries: Collection[str], occasion: str) -> int:
-    """Return the number of deliveries, by their keys, on an occasion; of all if it is empty."""
-    return sum(one.endswith(f"@{occasion}") for one in deliveries) if occasion else len(deliveries)
 
 
 def launch_key(

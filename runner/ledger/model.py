@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from runner.ledger.fingerprint import count_on
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 LaunchState = Literal["intent", "sent", "not_sent", "rejected", "unknown", "unexplained"]
 """`intent`: recorded before the POST, no outcome yet; `unknown`: it may have been accepted; `unexplained`:
@@ -204,6 +205,11 @@ class StoredResult(NamedTuple):
     created: str
     updated: str
     non_answer: str = ""
+
+
+def count_on(deliveries: Collection[str], occasion: str) -> int:
+    """Return the number of deliveries, by their keys, on an occasion; of all if it is empty."""
+    return sum(one.endswith(f"@{occasion}") for one in deliveries) if occasion else len(deliveries)
 
 
 @dataclass(frozen=True, slots=True)

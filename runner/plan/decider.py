@@ -278,8 +278,7 @@ class Decider:
         if bound is None or draw is None or message.after is not None or draw(phone) < bound:
             return False
         # The bound is for those who are still lacking: people who got one message get the others, too.
-        key = self._key
-        return key is None or not any(key.fingerprint(one) in self._sampled for one in list_forms(phone))
+        return not self._is_among(self._sampled, phone)
 
     def list_sampled(self) -> set[str]:
         """Return the fingerprints of people who got a sampled message, or may have, in this wave if any."""
@@ -296,8 +295,11 @@ class Decider:
             recipient = recipient._replace(has_consent=False)
         if recipient.phone in self._excluded or self._find_bar(recipient) is not None:
             return False
+        return not self._is_among(texted, recipient.phone)
+
+    def _is_among(self, people: Collection[str], phone: str) -> bool:
         key = self._key
-        return key is None or not any(key.fingerprint(one) in texted for one in list_forms(recipient.phone))
+        return key is not None and any(key.fingerprint(one) in people for one in list_forms(phone))
 
     def _find_bar(self, recipient: Recipient) -> Disposition | None:
         """Return the bar to all messages for a recipient, if any."""

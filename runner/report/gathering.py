@@ -160,18 +160,9 @@ def _outline_questions(campaign: Campaign, compiler: TextCompiler, message: Mess
 
 
 def gather_facts(
-    connection: LedgerConnection,
-    campaign: Campaign,
-    target: str,
-    outline: CampaignOutline,
-    campaign_id: int,
-    *,
-    is_present: bool = True,
+    connection: LedgerConnection, campaign: Campaign, target: str, outline: CampaignOutline, campaign_id: int
 ) -> CampaignFacts:
-    """Return the ledger's data on a campaign and its messages, in its wave if it has waves.
-
-    Unless the wave `is_present`, nothing is known of its audience: the ledger has the last plan's.
-    """
+    """Return the ledger's data on a campaign and its messages, in its wave if it has waves."""
     ids, wave = campaign.message_ids, campaign.wave
     left_out = sendings.count_left_out(connection, campaign_id, ids, wave)
     # Launches that the ledger should not contain are not missing from it.
@@ -181,20 +172,19 @@ def gather_facts(
         else replace(counted, results=counted.results - left_out[message])
         for message, counted in read_totals(connection, campaign_id, ids, wave).items()
     }
-    planned = sendings.read_audiences(connection, campaign_id, ids)
     return CampaignFacts(
         campaign.name,
         target,
         outline,
         totals=totals,
-        audiences={row.message: row for row in planned if is_present},
+        audiences={row.message: row for row in sendings.read_audiences(connection, campaign_id, ids)},
         doubtful=count_waiting(connection, target, campaign_id, ids, wave),
         forgotten=len(read_forgotten(connection, campaign_id)),
         price=sendings.read_service_plan(connection, target),
         runs=tuple(count_by_run(connection, campaign_id, wave)),
         differences=read_differences(connection, campaign_id, ids, wave),
         wave=wave,
-        step=sendings.read_step(connection, campaign_id) if is_present else None,
+        step=sendings.read_step(connection, campaign_id),
     )
 
 
