@@ -11,6 +11,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from runner.report.people_model import SampleReport
+from runner.report.scores import divide
+
 if TYPE_CHECKING:
     from datetime import date, datetime
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 
 UTC_ZONE = ZoneInfo("UTC")
+_BARRED = ("excluded", "opted_out", "opt_out_doubtful", "control_group", "no_consent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +197,19 @@ class CampaignFacts:
     differences: Mapping[str, OpenDifferences] = field(default_factory=dict)
     wave: str = ""
     step: AppliedStep | None = None
+
+    def describe_sample(self) -> SampleReport | None:
+        """Return what the last plan found of the sample, of the messages that start the campaign."""
+        sample = self.outline.sample
+        if sample is None:
+            return None
+        rows = [row for row in self.audiences.values() if "not_sampled" in row.dispositions]
+        if not rows:
+            return SampleReport(None, None, sample.share)
+        row = max(rows, key=lambda one: one.dispositions["not_sampled"])
+        eligible = row.recipients - sum(row.dispositions.get(name, 0) for name in _BARRED)
+        drawn = eligible - row.dispositions["not_sampled"]
+        return SampleReport(eligible, drawn, sample.share or divide(drawn, eligible))
 
 
 @dataclass(frozen=True, slots=True)

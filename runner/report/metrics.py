@@ -24,13 +24,7 @@ from runner.report.model import (
     RunReport,
     Sessions,
 )
-from runner.report.people_model import (
-    SMALL_GROUP,
-    PeopleReport,
-    SampleReport,
-    estimate_eligibility,
-    outcome_rates,
-)
+from runner.report.people_model import SMALL_GROUP, PeopleReport, estimate_eligibility, outcome_rates
 from runner.report.scores import divide, rate_response
 from runner.source.quantity import read_number
 from runner.wording import hide_phones
@@ -150,7 +144,7 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
         people=people,
         score=None if scored is None or scored.score is None else scored.score.leave_out_few(),
         goal=facts.outline.goal,
-        sample=_describe_sample(facts),
+        sample=facts.describe_sample(),
         completes=facts.outline.completes,
         questions=questions,
         groups=tuple(
@@ -191,23 +185,6 @@ def find_as_of(facts: CampaignFacts) -> datetime | None:
 def _choose(choose: Callable[..., datetime], times: Iterable[datetime | None]) -> datetime | None:
     known = [time for time in times if time is not None]
     return choose(known) if known else None
-
-
-_BARRED = ("excluded", "opted_out", "opt_out_doubtful", "control_group", "no_consent")
-
-
-def _describe_sample(facts: CampaignFacts) -> SampleReport | None:
-    """Return what the last plan found of the sample, which the messages that start the campaign are for."""
-    sample = facts.outline.sample
-    if sample is None:
-        return None
-    rows = [row for row in facts.audiences.values() if "not_sampled" in row.dispositions]
-    if not rows:
-        return SampleReport(None, None, sample.share)
-    row = max(rows, key=lambda one: one.dispositions["not_sampled"])
-    eligible = row.recipients - sum(row.dispositions.get(name, 0) for name in _BARRED)
-    drawn = eligible - row.dispositions["not_sampled"]
-    return SampleReport(eligible, drawn, sample.share or divide(drawn, eligible))
 
 
 _OF_TEXTED = ("queued", "blocked", "withdrawn", "uncertain", "texted")
