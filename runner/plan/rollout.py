@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from runner.audience.renumbering import list_forms
 from runner.campaign.variants import SHARES, draw_shares
 from runner.document import Count, Part, Positive
-from runner.ledger.fingerprint import on_occasion
+from runner.ledger.model import on_occasion
 from runner.ledger.people.suppressions import ROLLOUT
 from runner.plan.guards import is_above
 from runner.source.quantity import write_duration, write_share
