@@ -1,4 +1,4 @@
-"""Answers read as responses: by the response's text, as the service returns it."""
+"""Answers read as responses: by the response's text in any language, or by its line in the list."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.campaign.model import SCORED
 from runner.campaign.scales import NO_POINT, read_points
 from runner.source.normalize import fold_answer
-from runner.source.quantity import read_number
+from runner.source.quantity import read_leading_number, read_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,21 +40,26 @@ def outline_responses(
 
 
 def find_places(responses: Sequence[Sequence[str]]) -> dict[str, int]:
-    """Return the places of responses by their texts in all languages, as `fold_answer` has them.
+    """Return the places of responses by what is read as them, as `fold_answer` has it.
 
-    Of two alike the first counts; that no text is two responses is checked with the campaign.
+    These are their texts in all languages, and the numbers of their lines unless a response begins with the
+    number of another line. What would mean two responses is none.
     """
-    places: dict[str, int] = {}
+    meant: dict[str, set[int]] = {}
     for place, texts in enumerate(responses):
         for text in texts:
-            places.setdefault(fold_answer(text), place)
-    return places
+            meant.setdefault(fold_answer(text), set()).add(place)
+    numbers = {(place, read_leading_number(text)) for place, texts in enumerate(responses) for text in texts}
+    if all(number in (None, place + 1) for place, number in numbers):
+        for place in range(len(responses)):
+            meant.setdefault(str(place + 1), {place})
+    return {text: min(places) for text, places in meant.items() if len(places) == 1}
 
 
 def build_value_reader(
     scale: Scale, responses: Sequence[Sequence[str]], values: Sequence[ResponseValue | None]
 ) -> Callable[[str], AnswerValue]:
-    """Return the reader of answers to a question, by their `result_response`.
+    """Return the reader of answers to a question, by their `result_response`, or `result_answer` without one.
 
     `responses` are each in all languages, the default first: that one is the label.
     """

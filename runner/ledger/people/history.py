@@ -41,6 +41,7 @@ _SECONDS = len("2026-11-20T12:00:00")
 _IS_SESSION = and_(
     sessions.c.launch_id == deliveries.c.launch_id, sessions.c.participant == deliveries.c.fingerprint
 )
+_ANSWER = func.coalesce(func.nullif(results.c.result_response, ""), results.c.result_answer).label("answer")
 
 
 def read_recent(
@@ -167,12 +168,9 @@ def read_answers(connection: Connection, target: str, fingerprints: Collection[s
     Rows have `campaign`, `message`, `occasion`, `question_tag`, `question_text`, `answer` (the response that
     was taken, else the reply's words) and `created` (the service's time).
     """
-    answer = func.coalesce(func.nullif(results.c.result_response, ""), results.c.result_answer).label(
-        "answer"
-    )
     columns = results.c.question_tag, results.c.question_text, results.c.created
     launch = launches.c.message, launches.c.occasion
-    query = select(campaigns.c.name.label("campaign"), *launch, *columns, answer)
+    query = select(campaigns.c.name.label("campaign"), *launch, *columns, _ANSWER)
     answers = (
         of_target(query.join(launches, launches.c.id == results.c.launch_id), target)
         .where(results.c.participant.in_(fingerprints))
@@ -268,7 +266,7 @@ def _add_answers(
 ) -> None:
     """Add the latest answer of each delivery to some questions; unreadable times count as the latest."""
     asked = results.c.question_tag, launches.c.message, func.coalesce(launches.c.arm, ""), launches.c.occasion
-    query = select(*asked, results.c.participant, results.c.created, results.c.result_response)
+    query = select(*asked, results.c.participant, results.c.created, _ANSWER)
     query = query.join(launches, launches.c.id == results.c.launch_id).where(
         launches.c.campaign_id == campaign_id,
         launches.c.message.in_([name for name, current in message_ids.items() if current in found]),

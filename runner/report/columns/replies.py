@@ -146,7 +146,11 @@ def _kind_of(question: QuestionOutline) -> str:
 
 
 def _list_offered(question: QuestionOutline) -> set[str]:
-    texts = (*chain.from_iterable(question.all_responses), *question.all_endings)
+    texts = (
+        *chain.from_iterable(question.all_responses),
+        *find_places(question.all_responses),
+        *question.all_endings,
+    )
     # The engine has neither case folding, as of ß, nor compatibility forms: it has either of these.
     return {folded for text in texts for folded in (fold_answer(text), text.strip().lower())}
 
@@ -154,15 +158,18 @@ def _list_offered(question: QuestionOutline) -> set[str]:
 def build_reader(question: QuestionOutline) -> Callable[[str, str], AnswerReading]:
     """Return the reader of answers to a question, by their `result_answer` and `result_response`.
 
-    Only `result_response` is matched to responses: the service alone knows what an index means. A freeform
-    answer leaves nothing but its number, where the scale wants one.
+    `result_response` is matched to responses, and `result_answer` only without one: beside other words, the
+    service alone knows what an index means. A freeform answer leaves nothing but its number, where the scale
+    wants one.
     """
     endings, places = set(map(fold_answer, question.all_endings)), find_places(question.all_responses)
+    ending_places = {places[text] for text in endings & places.keys()}
     points = read_points(question.scale, question.responses, question.values)
 
     def read(answer: str, response: str) -> AnswerReading:
-        key = fold_answer(response)
-        concludes, place = key in endings, places.get(key)
+        key = fold_answer(response) or fold_answer(answer)
+        place = places.get(key)
+        concludes = key in endings or (place is not None and place in ending_places)
         if not question.responses:
             wants_number = question.scale not in ("text", "choice")
             return AnswerReading(number=read_number(response) if wants_number else None, concludes=concludes)
