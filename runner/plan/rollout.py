@@ -121,8 +121,9 @@ class OpenStep(Part, frozen=True, kw_only=True):
         opens, then = f"{step}: opens {write_share(self.next_share)}", "after `runner reconcile`"
         if self.state in ("broken", "paused"):
             figures = [one.describe() for one in self.guards if one.is_broken]
-            accepts = f"`runner resume {name}` accepts the figures, and goes on"
-            return f"{step}: stopped, {'; '.join([*figures, accepts])}"
+            pauses = "`runner apply` pauses the campaign" if self.state == "broken" else ""
+            next_step = pauses or f"`runner resume {name}` accepts the figures, and goes on"
+            return f"{step}: stopped, {'; '.join([*figures, next_step])}"
         if self.state == "unresolved":
             return f"{opens} once it is known who was texted: `runner resolve`"
         if self.state == "sending" or self.opens_at is None:
@@ -187,6 +188,7 @@ class StepSurvey:
         self._tallies = [_Tally() for _ in rollout.steps]
         self._bounds = [int(step.share * SHARES) for step in rollout.steps]
         self._is_last_begun = False
+        self._counted = set[str]()
         self.draw: Callable[[str], int] = draw_shares(rollout.seed, "rollout")
 
     def is_of_last(self, recipient: Recipient) -> bool:
@@ -228,6 +230,10 @@ class StepSurvey:
             for one in people
             if (at := self._record.opted_out.get(one)) is not None
         )
+        replied = {self._record.perhaps[one] for one in people if one in self._record.perhaps} - self._counted
+        if replied and texts and not since:
+            self._counted |= replied
+            since = True
         read = [one.reconciled_at for one in texts if one.reconciled_at is not None]
         own = _Tally(
             people=1,

@@ -315,7 +315,7 @@ def _choose_sound(
         PausedError: the only plans to send are paused.
     """
     saved = options.saved
-    pause_broken(run.session.workspace, run.session.ledger, planned)
+    planned = pause_broken(run.session.workspace, run.session.ledger, planned)
     if saved:
         run.failures.accept_pauses(saved.knows_pause)
         planned = leave_out_paused(planned, run.failures)

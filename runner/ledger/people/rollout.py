@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, and_, func, select
 
 from runner.ledger.fingerprint import on_occasion
 from runner.ledger.people.suppressions import ROLLOUT, read_accepted, read_pauses
@@ -49,12 +49,15 @@ class RolloutRecord:
     Attributes:
         messages: their launches, by message id.
         opted_out: when each person opted out, or may have, by fingerprint: UTC, ISO 8601.
+        perhaps: the evidence against people of a launch of whom one, not known which, has replied so, by
+            fingerprint: it counts once.
         refused: the deliveries (`on_occasion`) whose last text the service has refused.
         accepted: the figures of a broken guard that a person has accepted; empty if there are none.
     """
 
     messages: Mapping[str, EarlierMessage] = field(default_factory=dict)
     opted_out: Mapping[str, str] = field(default_factory=dict)
+    perhaps: Mapping[str, str] = field(default_factory=dict)
     refused: frozenset[str] = frozenset()
     accepted: str = ""
 
@@ -70,17 +73,17 @@ def read_rollout_record(
     accepted = read_accepted(connection, identity.target, identity.names)
     if row is None:
         return RolloutRecord(accepted=accepted)
-    person, latest = opt_outs.c.fingerprint, func.max(opt_outs.c.at)
-    query = select(person, latest).where(
-        opt_outs.c.target == identity.target,
-        opt_outs.c.state != "dismissed",
-        # Who was forgotten has asked for more than no texts, and may have been texted by others.
-        opt_outs.c.source != "forgotten",
-    )
-    opted_out: dict[str, str] = dict(map(tuple, connection.execute(query.group_by(person))))
+    person, source = opt_outs.c.fingerprint, opt_outs.c.source
+    holds = and_(opt_outs.c.target == identity.target, opt_outs.c.state != "dismissed")
+    # Who was forgotten has asked for more than no texts, and may have been texted by others.
+    known = select(person, func.max(opt_outs.c.at)).where(holds, source.not_in(("forgotten", "launch")))
+    opted_out: dict[str, str] = dict(map(tuple, connection.execute(known.group_by(person))))
+    of_launch = select(person, opt_outs.c.evidence).where(holds, source == "launch")
+    perhaps: dict[str, str] = dict(map(tuple, connection.execute(of_launch)))
     return RolloutRecord(
         read_earlier_messages(connection, identity, messages),
         opted_out,
+        perhaps,
         _read_refused(connection, row.id, identity.message_ids, messages, is_refusal),
         accepted,
     )

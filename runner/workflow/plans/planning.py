@@ -250,8 +250,12 @@ def leave_out_paused(planned: Sequence[PlanResult], failures: Failures) -> Seque
             return None
         name, people = item.campaign.name, count_words(item.plan.paused, "text waits", "texts wait")
         words = f"{name} is {item.plan.pause.describe()}; {people if item.plan.paused else 'no step opens'}"
-        accepts = ", and accepts these figures" if item.plan.is_stopped else ""
-        return PausedError(words, hint=f"`runner resume {name}` lets it go on{accepts}")
+        hint = f"`runner resume {name}` lets it go on"
+        if item.plan.is_stopped:
+            hint += ", and accepts these figures"
+            is_recorded = item.plan.rollout is not None and item.plan.rollout.state == "paused"
+            hint = hint if is_recorded else f"`runner apply` pauses it; then {hint}"
+        return PausedError(words, hint=hint)
 
     return _leave_out(planned, failures, find_error)
 

@@ -14,7 +14,7 @@ from runner.workflow.campaigns import DEFAULT_FOLDER, ENDINGS, find_campaign_fil
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from runner.ledger.database import Ledger
     from runner.workflow.plans.planning import PlanResult
@@ -99,20 +99,25 @@ def change_pauses(scope: Scope, campaigns: Sequence[str], reason: str | None) ->
     return PauseChange(target.name, "resume" if reason is None else "pause", items)
 
 
-def pause_broken(workspace: Workspace, ledger: Ledger, planned: Iterable[PlanResult]) -> None:
-    """Record the pauses of campaigns whose rollout has a broken guard."""
-    pauses = {
-        item.campaign.name: item.plan.pause
-        for item in planned
-        if item.plan.rollout is not None and item.plan.rollout.state == "broken" and item.plan.pause
-    }
-    if not pauses:
-        return
+def pause_broken(workspace: Workspace, ledger: Ledger, planned: Sequence[PlanResult]) -> Sequence[PlanResult]:
+    """Record the pauses of campaigns with a broken guard; return the plans with these on record."""
+    broken = [item for item in planned if item.plan.rollout and item.plan.rollout.state == "broken"]
+    if not broken:
+        return planned
     with ledger.writing() as connection:
-        for name, pause in pauses.items():
-            if find_pause(connection, workspace.target.name, [name]) is None:
+        for item in broken:
+            name, pause = item.campaign.name, item.plan.pause
+            if pause is not None and find_pause(connection, workspace.target.name, [name]) is None:
                 set_pause(connection, workspace.key, name, pause.reason, workspace.now_text())
     workspace.files.share(ledger)
+    names = {item.campaign.name for item in broken}
+    return [_mark_paused(item) if item.campaign.name in names else item for item in planned]
+
+
+def _mark_paused(item: PlanResult) -> PlanResult:
+    step = item.plan.rollout
+    paused = None if step is None else step.replace(state="paused")
+    return replace(item, plan=replace(item.plan, rollout=paused))
 
 
 def pause_stopped(scope: Scope, planned: Sequence[PlanResult]) -> None:
