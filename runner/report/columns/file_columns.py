@@ -86,7 +86,12 @@ _MESSAGE = FileColumn("message", "text", "message_id(p.message)", "the message's
 _ARM = FileColumn("arm", "text", "nullif(p.arm, '')", "the arm of the experiment")
 _ANSWERS = (
     *_PARTICIPANT,
-    FileColumn("language", "text", "nullif(m.language, '')", "the audience's `language`, `lang` or `locale`"),
+    FileColumn(
+        "language",
+        "text",
+        "nullif(m.language, '')",
+        "of their texts, or the audience's `language`, `lang` or `locale`",
+    ),
     _ARM,
     FileColumn("control_group", "boolean", "p.is_control", "whether the person is drawn to get nothing, now"),
     FileColumn("sent", "boolean", _SENT, f"whether the service accepted a text for the person; {_IF_KNOWN}"),
