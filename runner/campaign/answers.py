@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.campaign.model import SCORED
+from runner.campaign.message_model import SCORED
 from runner.campaign.scales import NO_POINT, read_points
 from runner.source.normalize import fold_answer
 from runner.source.quantity import read_leading_number, read_number
@@ -12,7 +12,8 @@ from runner.source.quantity import read_leading_number, read_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from runner.campaign.model import Campaign, Question, ResponseValue, Scale, TemplateText
+    from runner.campaign.message_model import Question, ResponseValue, Scale, TemplateText
+    from runner.campaign.model import Campaign
     from runner.text.template import TextCompiler
 
     AnswerReader = Callable[[str, str, str, str], "AnswerValue | None"]

@@ -12,7 +12,8 @@ from runner.audience.consent import find_date_problem
 from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file
 from runner.audience.phone import REGION_HINT, find_region_fault
-from runner.campaign.model import SCORED, AnswerCondition, FileRecipients, RecipientSource
+from runner.campaign.message_model import SCORED, AnswerCondition
+from runner.campaign.model import FileRecipients, RecipientSource
 from runner.campaign.rollout import find_rollout_problems
 from runner.campaign.translations import find_translation_problems
 from runner.campaign.variants import find_problems
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
     from pathlib import Path
 
-    from runner.campaign.model import Campaign, Message, Question
+    from runner.campaign.message_model import Message, Question
+    from runner.campaign.model import Campaign
     from runner.source.yaml import Key, YamlDocument
 
 COMMAND_WORDS = frozenset(

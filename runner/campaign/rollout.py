@@ -11,7 +11,7 @@ from runner.source.quantity import parse_duration, parse_share, write_share
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from runner.campaign.model import Message
+    from runner.campaign.message_model import Message
     from runner.source.diagnostic import Diagnostic, Position
 
 

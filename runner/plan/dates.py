@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.audience.audience import Recipient
-    from runner.campaign.model import Campaign, Message
+    from runner.campaign.message_model import Message
+    from runner.campaign.model import Campaign
     from runner.ledger.fingerprint import TargetKey
     from runner.plan.decisions import Decision
     from runner.timing.schedule import DateRule

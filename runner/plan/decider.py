@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.audience.audience import Recipient
-    from runner.campaign.model import Campaign, FrequencyCap, Message
+    from runner.campaign.message_model import Message
+    from runner.campaign.model import Campaign, FrequencyCap
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import RecordedDeliveries
     from runner.plan.plan_context import PlanContext

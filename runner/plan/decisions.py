@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from runner.audience.audience import Recipient
-    from runner.campaign.model import Campaign, Message
+    from runner.campaign.message_model import Message
+    from runner.campaign.model import Campaign
     from runner.ledger.fingerprint import OpenSession
     from runner.reasons import Disposition
     from runner.text.payload import CompiledMessage, Payload

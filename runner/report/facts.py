@@ -14,7 +14,8 @@ from zoneinfo import ZoneInfo
 if TYPE_CHECKING:
     from datetime import date, datetime
 
-    from runner.campaign.model import AudienceSample, ResponseValue
+    from runner.campaign.message_model import ResponseValue
+    from runner.campaign.model import AudienceSample
     from runner.ledger.report_model import (
         AppliedStep,
         AudienceRow,

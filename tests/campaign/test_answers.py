@@ -15,7 +15,7 @@ from runner.report.facts import QuestionOutline
 from runner.source.normalize import fold_answer
 
 if TYPE_CHECKING:
-    from runner.campaign.model import ResponseValue
+    from runner.campaign.message_model import ResponseValue
 
 TEXTS = st.lists(
     st.lists(st.text("abÉßﬁ سيئ1٢’'", min_size=1, max_size=5).filter(str.strip), min_size=3, max_size=3),

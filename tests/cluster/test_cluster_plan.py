@@ -17,8 +17,7 @@ from runner.cluster.audience_scatter import choose_partitions
 from runner.cluster.campaign_plan import plan_on_cluster, read_launches
 from runner.cluster.folder import SharedFolder
 from runner.cluster.plan_job import PlanJob
-from runner.ledger.fingerprint import on_occasion
-from runner.ledger.model import RecordedDeliveries
+from runner.ledger.model import RecordedDeliveries, on_occasion
 from runner.plan.digest import SHARDS, partition_of, shard_of
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from runner.campaign.model import SCORED
+from runner.campaign.message_model import SCORED
 from runner.document import Count, Document, Part, Positive
 from runner.report.columns.engine import quote
 from runner.report.documents.wording import distinguish, store_number
