@@ -23,6 +23,7 @@ from runner.campaign.model import (
     Analysis,
     AnswerCondition,
     Arm,
+    AudienceSample,
     Campaign,
     Consent,
     ConsentColumns,
@@ -36,7 +37,6 @@ from runner.campaign.model import (
     Question,
     RecipientSource,
     ResponseValue,
-    Sample,
     TemplateText,
     Variants,
     When,
@@ -415,9 +415,9 @@ class _Reader:
             language_column=row.get("language_column"),
         )
 
-    def _sample(self, item: dict[str, Any], name: str) -> Sample:
+    def _sample(self, item: dict[str, Any], name: str) -> AudienceSample:
         key = next(key for key in ("size", "share") if key in item)
-        return Sample(**{"seed": name, **self._read_keys(item)}, position=self._position(item, key))
+        return AudienceSample(**{"seed": name, **self._read_keys(item)}, position=self._position(item, key))
 
     def _variants(self, item: dict[str, Any]) -> Variants:
         place = next(key for key in ("of", "holdout", "seed") if key in item)

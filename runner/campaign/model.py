@@ -157,7 +157,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class AudienceSample:
     """A random part of the audience: a number of people (`size`), or a `share` of all, from 0 to 1.
 
     The same seed draws the same people in any campaign.
@@ -556,7 +556,7 @@ class Campaign:
     is_new: bool = False
     is_named: bool = True
     variants: Variants | None = None
-    sample: Sample | None = None
+    sample: AudienceSample | None = None
     schedule: Schedule = field(default_factory=Schedule)
     policy: Policy = field(default_factory=Policy)
     lockfile: LockfileKind = "full"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from runner.ledger.fingerprint import count_on
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 LaunchState = Literal["intent", "sent", "not_sent", "rejected", "unknown", "unexplained"]
 """`intent`: recorded before the POST, no outcome yet; `unknown`: it may have been accepted; `unexplained`:
@@ -18,6 +19,8 @@ Fingerprint = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{20}$")]
 SUPPRESSIONS_SUFFIX = ".suppressions.json"
 APPROVALS_SUFFIX = ".approvals.json"
 """The ending of files of suppressions, after the target's name."""
+DATE = "date:"
+"""The beginning of occasions on record that are dates."""
 ENDED = "COMPLETE"
 """The status of a session that has ended."""
 QUEUED = "QUEUED"
@@ -204,6 +207,21 @@ class StoredResult(NamedTuple):
     created: str
     updated: str
     non_answer: str = ""
+
+
+def on_occasion(fingerprint: str, occasion: str) -> str:
+    """Return the key of a person's delivery on an occasion: the fingerprint alone if there is none."""
+    return f"{fingerprint}@{occasion}" if occasion else fingerprint
+
+
+def find_wave(occasion: str) -> str:
+    """Return the wave that an occasion on record is; empty for a date, or none."""
+    return "" if occasion.startswith(DATE) else occasion
+
+
+def count_on(deliveries: Collection[str], occasion: str) -> int:
+    """Return the number of deliveries, by their keys, on an occasion; of all if it is empty."""
+    return sum(one.endswith(f"@{occasion}") for one in deliveries) if occasion else len(deliveries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from runner.ledger.fingerprint import on_occasion
+from runner.ledger.model import on_occasion
 from runner.plan.decisions import NEVER
 from runner.timing.dates import CellTime, find_earliest, read_time
 from runner.timing.decision import Timekeeper

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.audience.renumbering import list_forms
 from runner.campaign.variants import Draw, draw_shares
-from runner.ledger.fingerprint import on_occasion
+from runner.ledger.model import on_occasion
 from runner.plan.answer_rule import describe_unread, find_follows, find_rules
 from runner.plan.dates import Dates, rank_by_date
 from runner.plan.decisions import NEVER, Decision, Outlook, QueueRule, may_meet

@@ -58,15 +58,6 @@ def is_above(events: int, people: int, limit: Fraction) -> bool:
     return events > people * limit and find_tail(events, people, float(limit)) <= ERROR
 
 
-def find_power(people: int, limit: Fraction) -> float:
-    """Return the chance to notice twice the limit among some people."""
-    low, high = 0, people + 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_above(middle, people, limit) else (middle + 1, high)
-    return find_tail(low, people, 2 * float(limit))
-
-
 @cache
 def find_enough(limit: Fraction) -> int:
     """Return the least number of people from which on twice the limit is noticed in 95 of 100 rollouts."""

@@ -27,7 +27,7 @@ from runner.text.payload import RowReporter
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.campaign.model import Campaign, Sample
+    from runner.campaign.model import AudienceSample, Campaign
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import RecordedDeliveries
     from runner.plan.plan_context import PlanContext
@@ -77,7 +77,11 @@ def _open_step(
 
 
 def _find_bound(
-    campaign: Campaign, sample: Sample, known: RecordedDeliveries, key: TargetKey, context: PlanContext
+    campaign: Campaign,
+    sample: AudienceSample,
+    known: RecordedDeliveries,
+    key: TargetKey,
+    context: PlanContext,
 ) -> int:
     """Return the bound that lets so many people in as the sample lacks.
 

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 if TYPE_CHECKING:
     from datetime import date, datetime
 
-    from runner.campaign.model import ResponseValue, Sample
+    from runner.campaign.model import AudienceSample, ResponseValue
     from runner.ledger.report_model import (
         AppliedStep,
         AudienceRow,
@@ -162,7 +162,7 @@ class CampaignOutline:
     description: str | None = None
     owner: str | None = None
     goal: Fraction | None = None
-    sample: Sample | None = None
+    sample: AudienceSample | None = None
     completes: int | None = None
 
 

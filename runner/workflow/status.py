@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.document import Count, Described, Document, Part
 from runner.errors import RunnerError
-from runner.ledger.fingerprint import count_on
-from runner.ledger.model import format_moment
+from runner.ledger.model import count_on, format_moment
 from runner.ledger.people.replies import UnreadReplies
 from runner.ledger.people.suppressions import Pause
 from runner.ledger.report_model import (

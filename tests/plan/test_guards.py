@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.plan.guards import find_enough, find_least, find_power, find_tail, is_above
+from runner.plan.guards import find_enough, find_least, find_tail, is_above
 
 RUNS = 2_000
 LIMITS = (Fraction(1, 100), Fraction(2, 100), Fraction(1, 20))
@@ -22,6 +22,15 @@ def sum_tail(events: int, people: int, rate: Fraction) -> Fraction:
         (comb(people, one) * rate**one * (1 - rate) ** (people - one) for one in range(events, people + 1)),
         Fraction(),
     )
+
+
+def find_power(people: int, limit: Fraction) -> float:
+    """Return the chance to notice twice the limit among some people."""
+    low, high = 0, people + 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_above(middle, people, limit) else (middle + 1, high)
+    return find_tail(low, people, 2 * float(limit))
 
 
 @given(st.integers(0, 80), st.integers(0, 80), st.integers(1, 99))

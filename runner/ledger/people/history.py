@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import Connection, Integer, Select, String, and_, bindparam, case, func, literal, select
 
 from runner.ledger.bulk import iterate_rows
-from runner.ledger.fingerprint import KnownPeople, OpenSession, on_occasion
-from runner.ledger.model import ENDED, parse_moment
+from runner.ledger.fingerprint import KnownPeople, OpenSession
+from runner.ledger.model import ENDED, on_occasion, parse_moment
 from runner.ledger.record.unsettled import OPEN, REACHED, UNEXPLAINED
 from runner.ledger.results.differences import DIFFERS, KNOWN_AT, read_differences
 from runner.ledger.tables import (

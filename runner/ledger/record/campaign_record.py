@@ -24,8 +24,8 @@ from runner.ledger.files.lockfile import (
     parse_lockfile,
 )
 from runner.ledger.files.sealed import digest_text
-from runner.ledger.fingerprint import DATE, digest_people
-from runner.ledger.model import RecordedDeliveries
+from runner.ledger.fingerprint import digest_people
+from runner.ledger.model import DATE, RecordedDeliveries
 from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.people.history import EarlierMessage, read_earlier
 from runner.ledger.people.opt_outs import read_forgotten
