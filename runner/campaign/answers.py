@@ -10,7 +10,7 @@ from runner.source.normalize import fold_answer
 from runner.source.quantity import read_leading_number, read_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from runner.campaign.message_model import Question, ResponseValue, Scale, TemplateText
     from runner.campaign.model import Campaign
@@ -55,6 +55,17 @@ def find_places(responses: Sequence[Sequence[str]]) -> dict[str, int]:
         for place in range(len(responses)):
             meant.setdefault(str(place + 1), {place})
     return {text: min(places) for text, places in meant.items() if len(places) == 1}
+
+
+def find_endings(responses: Sequence[Sequence[str]], endings: Collection[str]) -> frozenset[str]:
+    """Return what is read as an answer that ends the survey, as `fold_answer` has it.
+
+    `endings` are its texts in all languages: all that is read as the response that they are ends it, too.
+    """
+    places, ending = find_places(responses), set(map(fold_answer, endings))
+    meant = {places[text] for text in ending & places.keys()}
+    offered = {fold_answer(text) for texts in responses for text in texts}
+    return frozenset(ending - offered).union(text for text, place in places.items() if place in meant)
 
 
 def build_value_reader(

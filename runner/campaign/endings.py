@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from runner.campaign.answers import find_endings, outline_all, outline_responses
 from runner.source.normalize import fold_answer
 
 if TYPE_CHECKING:
@@ -23,13 +24,14 @@ class Endings:
         self._last: set[tuple[str, str]] = set()
         self._concluding: dict[tuple[str, str], set[str]] = defaultdict(set)
         for message in campaign.messages:
-            for sent in campaign.iterate_sent(message):
+            for sent in (message, *campaign.list_arms(message.id).values()):
                 if sent.questions:
                     self._last.add((message.id, sent.questions[-1].tag))
                 for question in sent.questions:
                     if question.conclude_on is not None:
-                        ending = compiler.outline(question.conclude_on, campaign.vars)
-                        self._concluding[message.id, question.tag].add(fold_answer(ending))
+                        responses = outline_responses(campaign, compiler, question)
+                        endings = outline_all(campaign, compiler, question.conclude_on)
+                        self._concluding[message.id, question.tag] |= find_endings(responses, endings)
         self.questions = frozenset(tag for _, tag in (*self._last, *self._concluding))
 
     def ends(self, message: str, question: str, response: str) -> bool:

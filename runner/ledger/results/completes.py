@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select
 
 from runner.ledger.results.sendings import is_confirmed_refusal
-from runner.ledger.tables import in_wave, launches, results
+from runner.ledger.tables import ANSWER, in_wave, launches, results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -27,7 +27,7 @@ def count_completed(
 
     `ends` tells that of an answer to one of `questions`, by message, question and the service's response.
     """
-    columns = launches.c.message, results.c.question_tag, results.c.result_response, results.c.participant
+    columns = launches.c.message, results.c.question_tag, ANSWER, results.c.participant
     query = (
         select(*columns)
         .join(launches, launches.c.id == results.c.launch_id)
