@@ -201,12 +201,12 @@ def _describe_sample(facts: CampaignFacts) -> SampleReport | None:
     sample = facts.outline.sample
     if sample is None:
         return None
-    rows = [row for row in facts.audiences.values() if "not_sampled" in row.dispositions]
-    if not rows:
+    if not facts.audiences:
         return SampleReport(None, None, sample.share)
-    row = max(rows, key=lambda one: one.dispositions["not_sampled"])
+    # Follow-ups leave nobody out, and so does a sample that has everybody: zeros are not recorded.
+    row = max(facts.audiences.values(), key=lambda one: one.dispositions.get("not_sampled", 0))
     eligible = row.recipients - sum(row.dispositions.get(name, 0) for name in _BARRED)
-    drawn = eligible - row.dispositions["not_sampled"]
+    drawn = eligible - row.dispositions.get("not_sampled", 0)
     return SampleReport(eligible, drawn, sample.share or divide(drawn, eligible))
 
 

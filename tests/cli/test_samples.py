@@ -47,6 +47,15 @@ def test_a_sample_is_sent_and_enlarged(world: World) -> None:
         assert {row["selection_probability"] for row in csv.DictReader(file)} == {"0.4"}
 
 
+def test_a_sample_of_everybody_is_certain(world: World) -> None:
+    """With no more people than the size, each was drawn with probability 1."""
+    world.write(ASK, phones=PHONES[:3], rules="sample: {size: 10}\n")
+    assert world.apply() == 3
+    world.run("reconcile")
+    report = json.loads(world.run("report", "--format", "json"))
+    assert report["sample"] == {"eligible": 3, "drawn": 3, "probability": 1.0}
+
+
 def test_a_lost_ledger_draws_the_same(world: World) -> None:
     """Without the ledger the lockfile tells who is in the sample already."""
     world.write(ASK, phones=PHONES, rules="sample: {size: 10}\n")
@@ -104,8 +113,9 @@ def test_a_run_under_way_stops_once_enough_have_answered(world: World) -> None:
         "--format",
         "json",
     ]
+    world.run("sandbox", "clock")  # so that the service has its tables
     with subprocess.Popen(command, cwd=world.folder, stdout=subprocess.PIPE, text=True) as process:
-        while not (world.folder / ".runner/sandbox/service.sqlite").exists() or not list_texted(world):
+        while not list_texted(world):
             time.sleep(0.1)
         answer(world, (list_texted(world)[0],))
         before = len(list_texted(world))
