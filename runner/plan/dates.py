@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.ledger.model import on_occasion
 from runner.plan.decisions import NEVER
-from runner.timing.dates import CellTime, find_earliest, read_time
+from runner.timing.dates import CellTime, DatedText, read_time
 from runner.timing.decision import Timekeeper
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Dates:
         if rule is None:
             return NEVER
         zone, region = recipient.timezone, recipient.region
-        found = find_earliest(self._clock, rule, time, recipient.phone, zone, region)
+        found = DatedText(self._clock, rule, time, recipient.phone, zone, region).find_earliest()
         return NEVER if found is None else found + wait
 
 

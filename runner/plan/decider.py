@@ -13,7 +13,7 @@ from runner.plan.dates import Dates, rank_by_date
 from runner.plan.decisions import NEVER, Decision, Outlook, QueueRule, may_meet
 from runner.plan.model import Offer
 from runner.text.template import MissingVariablesError, TemplateProblemError
-from runner.timing.dates import decide_by_date
+from runner.timing.dates import DatedText
 from runner.timing.decision import Defer, SendNow, Timekeeper
 
 if TYPE_CHECKING:
@@ -442,7 +442,7 @@ class Decider:
         if when is None or time is None:
             return timekeeper.decide(phone, zone, moment, region)
         own = self._later[index][self._find_message(index, phone).method]
-        return decide_by_date(own, when.rule, time, phone, zone, moment, region)
+        return DatedText(own, when.rule, time, phone, zone, region).decide(moment)
 
     def _find_message(self, index: int, phone: str) -> Message:
         """Return a message as its recipient gets it."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runner.document import Count, Part, field
 from runner.timing.decision import Due
+from runner.wording import count_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -329,6 +330,14 @@ class PlannedWave(Part, frozen=True):
         later = known[-1] if place < len(known) - 1 else None
         is_new = bool(name) and name not in waves
         return cls(name, is_new, before, None if before is None else waves[before], later)
+
+    def describe(self) -> str:
+        """Return in words that a new wave texts everybody again; empty if it is not new, or the first."""
+        if not self.is_new or not self.texted_before:
+            return ""
+        people = count_words(self.texted_before, "person was", "people were")
+        before = f"in the wave {self.before}" if self.before else "before there were waves"
+        return f"Everybody again: {self.name} is a new wave, and {people} texted {before}."
 
 
 @dataclass(frozen=True, slots=True)

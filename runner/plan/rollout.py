@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Literal
 
 from runner.audience.renumbering import list_forms
 from runner.campaign.variants import SHARES, draw_shares
-from runner.document import Count, Part, Positive
+from runner.document import Count, Part
 from runner.ledger.model import on_occasion
 from runner.ledger.people.suppressions import ROLLOUT
+from runner.ledger.report_model import AppliedStep
 from runner.plan.guards import is_above
 from runner.source.quantity import write_duration, write_share
 from runner.wording import count_words
@@ -71,7 +72,7 @@ class JudgedGuard(Part, frozen=True):
         return f"of {count_words(self.people, one, many)} {happened}"
 
 
-class OpenStep(Part, frozen=True, kw_only=True):
+class OpenStep(AppliedStep, frozen=True, kw_only=True):
     """The step of a rollout that is open: nobody outside of it is texted.
 
     Attributes:
@@ -91,10 +92,6 @@ class OpenStep(Part, frozen=True, kw_only=True):
         wave: the wave of the campaign; empty if it has none.
     """
 
-    number: Positive
-    steps: Positive
-    share: Fraction
-    people: Count
     texted: Count
     waiting: Count
     state: State

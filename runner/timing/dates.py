@@ -120,84 +120,74 @@ _SEVERAL_ZONES = "their number may be in several time zones: {} of the moments i
 _CLOCKS_CHANGE = "clocks skip or repeat the hour in their cell: {} of the two moments counts"
 
 
-def decide_by_date(
-    timekeeper: Timekeeper,
-    rule: DateRule,
-    time: CellTime,
-    phone: str,
-    zone: str | None,
-    now: datetime,
-    region: str | None,
-) -> Decision:
-    """Decide on a message to a recipient by the date in their cell (see `Timekeeper.decide`)."""
-    zones = timekeeper.find_clocks(phone, zone, region)
-    if not zones and time.time.tzinfo is None:
-        return TIMEZONE_UNKNOWN
-    spans = [time.find_moments(name) for name in zones or _UTC]
-    due, end = rule.bound(moment for span in spans for moment in span)
-    going = timekeeper.decide(phone, zone, max(now, due), region) if now < end else _MISSED
-    if isinstance(going, Refuse) and going.kind != "expired":
-        return going
-    remarks = tuple(_explain(rule, spans))
-    hours = _find_hours(timekeeper, rule, due, phone, zone, region)
-    if hours is not None and rule.outside_hours == "skip":
-        return _SKIPPED
-    if hours and now < hours[1]:
-        if now < hours[0]:
-            return Defer(hours[0], (_EARLY,), zones or _UTC, remarks)
-        return SendNow(hours[1], remarks)
-    return _wait(going, due, end, now, zones or _UTC, remarks)
+@dataclass(frozen=True, slots=True)
+class DatedText:
+    """A text to a recipient (see `Timekeeper.decide`) that goes by the date in their cell."""
+
+    timekeeper: Timekeeper
+    rule: DateRule
+    time: CellTime
+    phone: str
+    zone: str | None
+    region: str | None
+
+    def decide(self, now: datetime) -> Decision:
+        """Decide on the text at a moment."""
+        zones = self._find_zones()
+        if not zones:
+            return TIMEZONE_UNKNOWN
+        spans = [self.time.find_moments(name) for name in zones]
+        due, end = self.rule.bound(moment for span in spans for moment in span)
+        soonest = max(now, due)
+        going = self.timekeeper.decide(self.phone, self.zone, soonest, self.region) if now < end else _MISSED
+        if isinstance(going, Refuse) and going.kind != "expired":
+            return going
+        remarks = tuple(_explain(self.rule, spans))
+        hours = self._find_hours(due)
+        if hours is not None and self.rule.outside_hours == "skip":
+            return _SKIPPED
+        if hours and now < hours[1]:
+            is_open = now >= hours[0]
+            return SendNow(hours[1], remarks) if is_open else Defer(hours[0], (_EARLY,), zones, remarks)
+        if isinstance(going, SendNow) and now < due:
+            return Defer(due, (_EARLY,), zones, (*going.remarks, *remarks))
+        return _bound(going, (_EARLY,) if now < due else (), end, remarks)
+
+    def find_earliest(self) -> datetime | None:
+        """Return the moment before which it does not go by the date; None if the time zone is unknown."""
+        zones = self._find_zones()
+        if not zones:
+            return None
+        due, _ = self.rule.bound(moment for name in zones for moment in self.time.find_moments(name))
+        hours = self._find_hours(due)
+        return hours[0] if hours and self.rule.outside_hours == "earlier" else due
+
+    def _find_zones(self) -> tuple[str, ...]:
+        """Return the time zones that it goes by; none if they are not known, and the cell has no offset."""
+        zones = self.timekeeper.find_clocks(self.phone, self.zone, self.region)
+        return zones or (() if self.time.time.tzinfo is None else _UTC)
+
+    def _find_hours(self, due: datetime) -> tuple[datetime, datetime] | tuple[()] | None:
+        """Return the last open hours before the moment of a text, perhaps none; None if it may go then."""
+        if self.rule.before is None:
+            return None
+        hours = self.timekeeper.find_hours(self.phone, self.zone, due, self.region)
+        if hours is None:
+            return ()
+        if due < hours[1]:
+            return None
+        return self.timekeeper.bound(max(hours[0], hours[1] - _LAST_HOURS), hours[1]) or ()
 
 
-def find_earliest(
-    timekeeper: Timekeeper,
-    rule: DateRule,
-    time: CellTime,
-    phone: str,
-    zone: str | None,
-    region: str | None,
-) -> datetime | None:
-    """Return the moment before which a message does not go by a date; None if the time zone is unknown."""
-    zones = timekeeper.find_clocks(phone, zone, region)
-    if not zones and time.time.tzinfo is None:
-        return None
-    due, _ = rule.bound(moment for name in zones or _UTC for moment in time.find_moments(name))
-    hours = _find_hours(timekeeper, rule, due, phone, zone, region)
-    return hours[0] if hours and rule.outside_hours == "earlier" else due
-
-
-def _find_hours(
-    timekeeper: Timekeeper, rule: DateRule, due: datetime, phone: str, zone: str | None, region: str | None
-) -> tuple[datetime, datetime] | tuple[()] | None:
-    """Return the last open hours before the moment of a text, perhaps none; None if it may go then."""
-    if rule.before is None:
-        return None
-    hours = timekeeper.find_hours(phone, zone, due, region)
-    if hours is None:
-        return ()
-    if due < hours[1]:
-        return None
-    return timekeeper.bound(max(hours[0], hours[1] - _LAST_HOURS), hours[1]) or ()
-
-
-def _wait(
-    going: Decision,
-    due: datetime,
-    end: datetime,
-    now: datetime,
-    zones: tuple[str, ...],
-    remarks: tuple[str, ...],
-) -> Decision:
+def _bound(going: Decision, early: tuple[Reason, ...], end: datetime, remarks: tuple[str, ...]) -> Decision:
     """Return a decision on the hours at the due moment, or now, as one on the date."""
-    early = (_EARLY,) if now < due else ()
     if isinstance(going, SendNow):
-        remarks = (*going.remarks, *remarks)
-        return Defer(due, early, zones, remarks) if early else SendNow(min(going.until, end), remarks)
-    if isinstance(going, Defer):
-        if going.until >= end:
-            return _MISSED
-        return Defer(going.until, (*early, *going.reasons), going.zones, (*going.remarks, *remarks))
-    return going
+        return SendNow(min(going.until, end), (*going.remarks, *remarks))
+    if isinstance(going, Refuse):
+        return going
+    if going.until >= end:
+        return _MISSED
+    return Defer(going.until, (*early, *going.reasons), going.zones, (*going.remarks, *remarks))
 
 
 def _explain(rule: DateRule, spans: list[tuple[datetime, datetime]]) -> Iterator[str]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.timing.dates import CellTime, decide_by_date, find_earliest, read_time
+from runner.timing.dates import CellTime, DatedText, read_time
 from runner.timing.decision import Decision, Defer, Refuse, SendNow, Timekeeper
 from runner.timing.schedule import DateRule, Schedule
 from runner.timing.window import make_window
@@ -48,7 +48,7 @@ def decide(
     zone: str | None = NEW_YORK,
 ) -> Decision:
     """Return the decision on a recipient's text."""
-    return decide_by_date(Timekeeper(schedule), rule, read(cell), phone, zone, now, None)
+    return DatedText(Timekeeper(schedule), rule, read(cell), phone, zone, None).decide(now)
 
 
 @pytest.mark.parametrize(
@@ -218,16 +218,17 @@ def test_nothing_is_sent_outside_its_time(wall: datetime, before_h: int, early_h
     time, rule, keeper = CellTime(wall), DateRule(before=timedelta(hours=before_h)), Timekeeper(HOURS)
     date = time.find_moments(NEW_YORK)[0]
     now = date - timedelta(hours=early_h)
-    earliest = find_earliest(keeper, rule, time, PHONE, NEW_YORK, None)
+    text = DatedText(keeper, rule, time, PHONE, NEW_YORK, None)
+    earliest = text.find_earliest()
     assert earliest is not None
-    found = decide_by_date(keeper, rule, time, PHONE, NEW_YORK, now, None)
+    found = text.decide(now)
     if isinstance(found, SendNow):
         local = now.astimezone(ZoneInfo(NEW_YORK))
         assert earliest <= now < found.until <= date
         assert HOURS.window.contains(local)
     elif isinstance(found, Defer):
         assert max(earliest, now) <= found.until < date
-        again = decide_by_date(keeper, rule, time, PHONE, NEW_YORK, found.until, None)
+        again = text.decide(found.until)
         assert isinstance(again, SendNow)
     else:
         assert found.kind == "missed"

@@ -12,7 +12,6 @@ from runner.wording import count_people, count_words, hide_phones
 from runner.workflow.campaigns import show_path
 from runner.workflow.conversations import show_example
 from runner.workflow.plans.plan_blocks import (
-    describe_wave,
     list_coming,
     show_campaign,
     show_destination,
@@ -84,7 +83,7 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
 
 def _show_waves(planned: Sequence[PlanResult]) -> Iterator[Sentence]:
     for item in planned:
-        if again := describe_wave(item.plan.wave):
+        if item.plan.wave is not None and (again := item.plan.wave.describe()):
             yield Sentence(f"{item.campaign.name}: {again}", "strong")
 
 

@@ -24,14 +24,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.message_model import Message
     from runner.plan.documents import FindableDifference
-    from runner.plan.model import (
-        CampaignPlan,
-        Coming,
-        CostlyCharacter,
-        LanguageCounts,
-        MessagePlan,
-        PlannedWave,
-    )
+    from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, LanguageCounts, MessagePlan
     from runner.service.target import Target
     from runner.view.blocks import Block
     from runner.workflow.plans.planning import PlanResult
@@ -74,7 +67,7 @@ def show_plans(planned: Sequence[PlanResult], *, is_detailed: bool = False) -> I
 
 def show_campaign(plan: CampaignPlan, *, is_detailed: bool = False, at_most: bool = False) -> Iterator[Block]:
     """Yield a campaign's counts, remarks on them, and what comes later; `at_most` leaves out lower bounds."""
-    if again := describe_wave(plan.wave):
+    if plan.wave is not None and (again := plan.wave.describe()):
         yield Sentence(again, "strong")
     costs = ("launches", "segments") if is_detailed else ("segments",)
     columns = [
@@ -100,15 +93,6 @@ def show_campaign(plan: CampaignPlan, *, is_detailed: bool = False, at_most: boo
     coming = list_coming(plan, is_detailed=is_detailed, at_most=at_most)
     if coming.rows and any(message.coming for message in plan.messages):
         yield from _limit(coming, is_detailed=is_detailed)
-
-
-def describe_wave(wave: PlannedWave | None) -> str:
-    """Return in words that a new wave texts everybody again; empty if it is not new, or the first."""
-    if wave is None or not wave.is_new or not wave.texted_before:
-        return ""
-    people = count_words(wave.texted_before, "person was", "people were")
-    before = f"in the wave {wave.before}" if wave.before else "before there were waves"
-    return f"Everybody again: {wave.name} is a new wave, and {people} texted {before}."
 
 
 def _limit(table: TableBlock, *, is_detailed: bool) -> Iterator[Block]:
