@@ -198,7 +198,9 @@ class Decider:
                 decision = Decision(index, "no_date")
             decision = decision or self._assign(index, compiled_message, row, dated, reporter)
             found.append(decision if time is None else decision._replace(occasion=time.canonical))
-        return min(found, key=rank_by_date)
+        first = min(found, key=rank_by_date)
+        later = [one for one in found if one is not first and (one.counts or one.comes_later)]
+        return first._replace(further=tuple([one.payload or one.coming for one in later]))
 
     def _bar(
         self,

@@ -66,6 +66,7 @@ class Decision(NamedTuple):
         may_queue: whether it may queue at the service behind an open survey.
         earliest: the moment before which a waiting follow-up does not go; None if unknown.
         occasion: of the delivery; empty if the message goes once.
+        further: the contents for the person's other dates that are still to come; None for an unknown one.
     """
 
     message: int
@@ -84,6 +85,7 @@ class Decision(NamedTuple):
     is_left: bool = False
     earliest: datetime | None = None
     occasion: str = ""
+    further: tuple[Payload | None, ...] = ()
 
     @property
     def comes_later(self) -> bool:
@@ -114,6 +116,7 @@ class Decision(NamedTuple):
             coming=payload,
             is_left=disposition == "over_limit",
             occasion=self.occasion,
+            further=self.further,
         )
 
     def give_up(self, disposition: Disposition) -> Decision:
