@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from bisect import bisect_left
 from fractions import Fraction
 from math import comb
 
@@ -15,12 +14,6 @@ from runner.plan.guards import find_enough, find_least, find_tail, is_above
 
 RUNS = 2_000
 LIMITS = (Fraction(1, 100), Fraction(2, 100), Fraction(1, 20))
-
-
-def find_power(people: int, limit: Fraction) -> float:
-    """Return the chance to notice twice the limit among some people."""
-    events = bisect_left(range(people + 1), 1, key=lambda n: is_above(n, people, limit))
-    return find_tail(events, people, 2 * float(limit))
 
 
 def sum_tail(events: int, people: int, rate: Fraction) -> Fraction:
