@@ -371,6 +371,9 @@ def _check_sample(campaign: Campaign, document: YamlDocument) -> Iterator[Diagno
             "the sample has no `seed`: with the campaign's new name for one, other people would be drawn",
             f"write `seed: {former}` to go on with the people drawn so far, or a new one to draw anew",
         )
+    if campaign.sample is not None and campaign.sample.share == 0:
+        words = "a sample of 0% texts nobody, ever"
+        yield campaign.sample.position.problem("sample-nobody", words, "write a share above 0%, as in 10%")
     if campaign.limits.completes is not None and not campaign.list_surveys():
         yield document.position(["limits", "completes"]).problem(
             "limits-completes",
