@@ -50,7 +50,6 @@ Row = tuple[int, str, Variables, str | None, str | None, str | None, RowConsent]
 """A row's line, phone in E.164 form, own variables, time zone, region, language, and consent."""
 _LANGUAGE = "language"
 _UNCHANGED: Mapping[int, ConsentChange] = MappingProxyType({})
-_NO_OTHERS: Mapping[int, tuple[Recipient, ...]] = MappingProxyType({})
 
 
 class _RowProblems(Problems):
@@ -181,10 +180,10 @@ class OtherDates:
         known.add(dates)
 
 
-def find_other_dates(campaign: Campaign, names: frozenset[str]) -> Mapping[int, tuple[Recipient, ...]]:
-    """Return the rows with other dates than the first of their phones; nothing is read without `when`."""
+def _find_other_dates(campaign: Campaign, names: frozenset[str]) -> Mapping[int, tuple[Recipient, ...]]:
+    """Return the rows with other dates than the first of their phones; nothing is read without dates."""
     dates = OtherDates(campaign)
-    if campaign.date_columns:
+    if campaign.date_columns & names:
         rows = iterate_audience(campaign, names, Problems(), AudienceTally(), keeps_repeats=True)
         for recipient in rows:
             dates.add(recipient)
@@ -206,7 +205,6 @@ def iterate_audience(
     problems: Problems,
     tally: AudienceTally,
     changes: Mapping[int, ConsentChange] = _UNCHANGED,
-    others: Mapping[int, tuple[Recipient, ...]] = _NO_OTHERS,
     *,
     keeps_repeats: bool = False,
 ) -> Iterator[Recipient]:
@@ -222,9 +220,9 @@ def iterate_audience(
         problems: receives the problems of rows and files.
         tally: receives the counts.
         changes: from `find_consent_changes`: overrides the first rows' consent, and is noted.
-        others: from `find_other_dates`: the rows that go with the first ones, which is warned of.
         keeps_repeats: yield every row of a phone, in constant memory; `tally.duplicates` stays 0.
     """
+    others = {} if keeps_repeats else _find_other_dates(campaign, names)
     seen: set[int] = set()
     shared = leave_out_blank(campaign.vars)
     for index, source in enumerate(campaign.recipients):

@@ -1,7 +1,8 @@
-"""Answers read as responses: by the response's text in any language, or by its line in the list."""
+"""Answers read as responses, by their text in any language or their line; and those that end a survey."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.campaign.message_model import SCORED
@@ -25,6 +26,33 @@ class AnswerValue(NamedTuple):
 
     label: str | None
     value: ResponseValue | None
+
+
+class Endings:
+    """The answers that end each message of a campaign, in every arm and language.
+
+    Attributes:
+        questions: the tags of the questions that they answer.
+    """
+
+    def __init__(self, campaign: Campaign, compiler: TextCompiler) -> None:
+        self._last: set[tuple[str, str]] = set()
+        self._concluding: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for message in campaign.messages:
+            for sent in (message, *campaign.list_arms(message.id).values()):
+                if sent.questions:
+                    self._last.add((message.id, sent.questions[-1].tag))
+                for question in sent.questions:
+                    if question.conclude_on is not None:
+                        responses = outline_responses(campaign, compiler, question)
+                        endings = outline_all(campaign, compiler, question.conclude_on)
+                        self._concluding[message.id, question.tag] |= find_endings(responses, endings)
+        self.questions = frozenset(tag for _, tag in (*self._last, *self._concluding))
+
+    def ends(self, message: str, question: str, response: str) -> bool:
+        """Return whether an answer, as the service returns it, ends the survey of a message."""
+        place = message, question
+        return place in self._last or fold_answer(response) in self._concluding.get(place, ())
 
 
 def outline_all(campaign: Campaign, compiler: TextCompiler, text: TemplateText) -> tuple[str, ...]:

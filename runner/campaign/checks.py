@@ -60,14 +60,13 @@ def check_campaign(
     yield from _check_tags(campaign)
     for index, message in enumerate(campaign.messages):
         yield from _check_follow_up(campaign, index, message)
-        yield from _check_when(message)
+        yield from _check_when(campaign, message)
     yield from _check_dates(campaign, document)
     if campaign.variants is not None:
         yield from find_problems(campaign.variants, campaign.messages)
     if campaign.rollout is not None:
         yield from find_rollout_problems(campaign.rollout, campaign.renamed_from, campaign.messages)
     yield from _check_sample(campaign, document)
-    yield from _check_occasions(campaign)
     yield from _check_score(campaign, document)
     yield from _check_schedule(campaign, document)
     yield from _check_policy(campaign, document)
@@ -228,14 +227,19 @@ def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterat
         yield place.problem("after-ends-survey", words, hint, "warning")
 
 
-def _check_when(message: Message) -> Iterator[Diagnostic]:
+def _check_when(campaign: Campaign, message: Message) -> Iterator[Diagnostic]:
     when = message.when
-    if when is None:
-        return
-    if message.after is not None:
+    if when is not None and message.after is not None:
         words = f"`{message.id}` would come after `{message.after.message}`, and go by a date: one of the two"
         hint = "take `when` or `after` out; a follow-up of a message with `when` goes by its date as well"
         yield when.position.problem("when-after", words, hint)
+    if when is not None and campaign.wave:
+        yield when.position.problem(
+            "when-wave",
+            f"`{message.id}` goes by dates, and the campaign has a `wave`: each is an occasion to text "
+            "people again, and which of them counts is not clear",
+            "move the message to a campaign of its own, without `wave`",
+        )
 
 
 def _check_dates(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
@@ -350,17 +354,6 @@ def _check_waits(campaign: Campaign, length: timedelta) -> Iterator[Diagnostic]:
             words = f"`{message.id}` is never sent: it comes due when the campaign has expired"
             hint = "shorten `wait`, or move `expires`"
             yield place.problem("after-expires", words, hint, "warning")
-
-
-def _check_occasions(campaign: Campaign) -> Iterator[Diagnostic]:
-    for message in campaign.messages if campaign.wave else ():
-        if message.when is not None:
-            yield message.when.position.problem(
-                "when-wave",
-                f"`{message.id}` goes by dates, and the campaign has a `wave`: each is an occasion to text "
-                "people again, and which of them counts is not clear",
-                "move the message to a campaign of its own, without `wave`",
-            )
 
 
 def _check_sample(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:

@@ -38,14 +38,16 @@ from runner.campaign.model import (
     ConsentColumns,
     FileRecipients,
     FrequencyCap,
+    Guard,
     InlineRecipient,
     Limits,
     Policy,
     RecipientSource,
+    Rollout,
+    RolloutStep,
     Variants,
 )
 from runner.campaign.refused_parts import drop_invalid, find_schema_problems, list_violations
-from runner.campaign.rollout import read_rollout
 from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
 from runner.source.diagnostic import Diagnostic, Position
@@ -256,7 +258,7 @@ class _Reader:
             score_target=Fraction(str(score["target"])) if "target" in score else None,
             **{key: data.get(key) for key in ("title", "description", "owner", "series")},
             wave=self._wave,
-            rollout=read_rollout(data, name, self._position),
+            rollout=self._rollout(data["rollout"], name) if "rollout" in data else None,
             shows_comments=data.get("report", {}).get("comments", False),
             languages=self._languages,
         )
@@ -305,6 +307,15 @@ class _Reader:
         key = next(key for key in ("size", "share") if key in item)
         return AudienceSample(**{"seed": name, **self._read_keys(item)}, position=self._position(item, key))
 
+    def _rollout(self, item: dict[str, Any], name: str) -> Rollout:
+        steps = tuple(
+            RolloutStep(**self._read_keys(one), position=self._position(one, "share"))
+            for one in item["steps"]
+        )
+        limits, place = item.get("guards", {}), self._position(self._document.data, "rollout")
+        guards = tuple(Guard(one, parse_share(limits[one]), self._position(limits, one)) for one in limits)
+        return Rollout(item.get("seed", name), place, steps, guards, is_seeded="seed" in item)
+
     def _variants(self, item: dict[str, Any]) -> Variants:
         place = next(key for key in ("of", "holdout", "seed") if key in item)
         read = {"of": None, **self._read_keys(item, "arms", "analysis")}
@@ -351,16 +362,12 @@ class _Reader:
 
     def _question(self, item: dict[str, Any]) -> Question:
         responses: list[str | dict[str, Any]] = item.get("responses", [])
-        values = tuple(
-            _read_value(one["value"]) if isinstance(one, dict) and "value" in one else None
-            for one in responses
-        )
+        valued = [one if isinstance(one, dict) and "value" in one else None for one in responses]
+        values = tuple(None if one is None else _read_value(one["value"]) for one in valued)
         read = {"scale": "choice" if responses else "text", **self._read_keys(item, "responses")}
         texts = tuple(
-            self._text(one, "text")
-            if isinstance(one, dict) and "value" in one
-            else self._text(responses, index)
-            for index, one in enumerate(responses)
+            self._text(responses, index) if one is None else self._text(one, "text")
+            for index, one in enumerate(valued)
         )
         if "conclude_on" in read:
             read["conclude_on"] = _translate_as_response(read["conclude_on"], texts)
@@ -429,9 +436,8 @@ def _read_share(written: str | int) -> Fraction | int:
 
 _TEXTS = frozenset(("text", "introduction", "conclusion", "conclude_on"))
 _READERS: dict[str, Callable[[Any], object]] = {
-    **dict.fromkeys(
-        ("wait", "before", "after", "within", "settle_margin", "read_replies_within"), parse_duration
-    ),
+    **dict.fromkeys(("wait", "before", "after", "within", "hold"), parse_duration),
+    **dict.fromkeys(("settle_margin", "read_replies_within"), parse_duration),
     **dict.fromkeys(("invalid_rows", "review_margin", "share"), _read_share),
     **dict.fromkeys(("weight", "holdout"), float),
     "rate": parse_rate,

@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import takewhile
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from runner.campaign.message_model import AnswerCondition, Arm, Languages, Message, Question
+from runner.campaign.message_model import AnswerCondition, Arm, Languages, Message, Question, When
 from runner.timing.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -372,12 +372,18 @@ class Campaign:
         """The columns with dates that messages go by."""
         return frozenset(message.when.column for message in self.messages if message.when is not None)
 
+    def find_when(self, message: Message) -> tuple[When | None, timedelta]:
+        """Return the dates that a message, or the message that it comes after, goes by, and its wait."""
+        by_id, wait = {one.id: one for one in self.messages}, timedelta()
+        while message.when is None and message.after is not None and message.after.message in by_id:
+            wait += message.after.wait
+            message = by_id[message.after.message]
+        return message.when, wait
+
     def find_date_column(self, message: Message) -> str | None:
         """Return the column with the dates that a message, or the message that it comes after, goes by."""
-        by_id = {one.id: one for one in self.messages}
-        while message.when is None and message.after is not None and message.after.message in by_id:
-            message = by_id[message.after.message]
-        return None if message.when is None else message.when.column
+        when, _ = self.find_when(message)
+        return None if when is None else when.column
 
     def list_earlier(self) -> set[str]:
         """Return the ids of the messages whose recipients or answers others go by."""

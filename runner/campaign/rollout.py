@@ -3,39 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from runner.campaign.model import Guard, Rollout, RolloutStep
-from runner.source.quantity import parse_duration, parse_share, write_share
+from runner.source.quantity import write_share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from runner.campaign.message_model import Message
-    from runner.source.diagnostic import Diagnostic, Position
-
-
-def read_rollout(
-    data: dict[str, Any], name: str, find_position: Callable[[dict[str, Any], str], Position]
-) -> Rollout | None:
-    """Return the rollout of a campaign's document that fits the schema; None if it has none."""
-    item = data.get("rollout")
-    if item is None:
-        return None
-    steps = tuple(
-        RolloutStep(
-            parse_share(one["share"]),
-            find_position(one, "share"),
-            parse_duration(one["hold"]) if "hold" in one else None,
-        )
-        for one in item["steps"]
-    )
-    written = item.get("guards", {})
-    guards = tuple(
-        Guard(guard, parse_share(limit), find_position(written, guard)) for guard, limit in written.items()
-    )
-    place = find_position(data, "rollout")
-    return Rollout(item.get("seed", name), place, steps, guards, is_seeded="seed" in item)
+    from runner.campaign.model import Rollout, RolloutStep
+    from runner.source.diagnostic import Diagnostic
 
 
 def find_rollout_problems(

@@ -13,15 +13,15 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
-from runner.campaign.endings import Endings
+from runner.campaign.answers import Endings
 from runner.ledger.database import exclude_others
 from runner.ledger.fingerprint import KnownPeople, OpenSession
 from runner.ledger.model import format_moment
 from runner.ledger.people.history import read_open_sessions, read_recent
 from runner.ledger.people.opt_outs import find_suppressed
 from runner.ledger.people.suppressions import find_pause
-from runner.ledger.results.completes import count_completed
 from runner.ledger.results.result_feed import read_version
+from runner.ledger.results.sendings import count_completed
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
 
@@ -43,24 +43,25 @@ class CompletesCheck:
     """The check of `limits.completes`, which reads the results again only if they have changed."""
 
     campaign: Campaign
+    campaign_id: int
     most: int
     endings: Endings
     _counted: tuple[ResultVersion, int] | None = None
 
     @classmethod
-    def of(cls, campaign: Campaign) -> Self | None:
-        """Return the check of a campaign; None without a limit."""
+    def of(cls, campaign: Campaign, campaign_id: int) -> Self | None:
+        """Return the check of a campaign, with its number in the ledger; None without a limit."""
         most = campaign.limits.completes
         if most is None:
             return None
-        return cls(campaign, most, Endings(campaign, TextCompiler(include_folder(campaign))))
+        return cls(campaign, campaign_id, most, Endings(campaign, TextCompiler(include_folder(campaign))))
 
-    def count(self, connection: LedgerConnection, campaign_id: int) -> int:
+    def count(self, connection: LedgerConnection) -> int:
         """Return the number of people who have answered to the end, as last reconciled."""
         version = read_version(connection)
         if self._counted is None or self._counted[0] != version:
-            ids, wave, endings = self.campaign.message_ids, self.campaign.wave, self.endings
-            found = count_completed(connection, campaign_id, ids, endings.questions, endings.ends, wave)
+            ids, wave = self.campaign.message_ids, self.campaign.wave
+            found = count_completed(connection, self.campaign_id, ids, self.endings, wave)
             self._counted = version, found
         return self._counted[1]
 
@@ -71,14 +72,14 @@ class EligibilityCheck:
 
     `campaign_id` is given only for a campaign that must not queue behind surveys sent by others since its
     plan; `names` are the campaign's, also former ones, under which it may be paused. `enough` is the check of
-    `limits.completes` with the number of the campaign in the ledger, if it has that limit.
+    `limits.completes`, if it has that limit.
     """
 
     key: TargetKey
     cap: FrequencyCap | None
     campaign_id: int | None = None
     names: tuple[str, ...] = ()
-    enough: tuple[CompletesCheck, int] | None = None
+    enough: CompletesCheck | None = None
 
     @classmethod
     def of(cls, campaign: Campaign, ref: CampaignRef) -> Self:
@@ -86,8 +87,7 @@ class EligibilityCheck:
         lets_queue = campaign.policy.open_session == "queue"
         barred_by = None if lets_queue else ref.campaign_id
         names = (campaign.name, *campaign.renamed_from)
-        completes = CompletesCheck.of(campaign)
-        enough = None if completes is None else (completes, ref.campaign_id)
+        enough = CompletesCheck.of(campaign, ref.campaign_id)
         return cls(ref.key, campaign.policy.frequency_cap, barred_by, names, enough)
 
     def admit(
@@ -132,10 +132,7 @@ class EligibilityCheck:
 
     def has_enough(self, connection: LedgerConnection) -> bool:
         """Return whether as many people as the campaign wants have answered to the end."""
-        if self.enough is None:
-            return False
-        check, campaign_id = self.enough
-        return check.count(connection, campaign_id) >= check.most
+        return self.enough is not None and self.enough.count(connection) >= self.enough.most
 
     def _count_left(
         self, connection: LedgerConnection, phones: Iterable[str], now: datetime

@@ -170,17 +170,17 @@ class Translation:
 
     def write(self, connection: Connection) -> None:
         """Move the target's records to the new key."""
-        pairs = [{"b_old": old, "b_new": new} for old, new in sorted(self.found.items())]
-        for table, name, are_theirs in _list_places(self.old.target):
+        places = [(*place, self.found) for place in _list_places(self.old.target)]
+        own_ids = _select_own(self.old.target)
+        places += [
+            (table, "occasion", table.c.campaign_id.in_(own_ids), self.dates)
+            for table in (launches, deliveries)
+        ]
+        for table, name, are_theirs, found in places:
+            pairs = [{"b_old": old, "b_new": new} for old, new in sorted(found.items())]
             statement = update(table).where(are_theirs, table.c[name] == bindparam("b_old"))
             for group in divide(pairs, _PORTION):
                 connection.execute(statement.values({name: bindparam("b_new")}), group)
-        for table in (launches, deliveries) if self.dates else ():
-            are_theirs = table.c.campaign_id.in_(_select_own(self.old.target))
-            statement = update(table).where(are_theirs, table.c.occasion == bindparam("b_old"))
-            pairs = [{"b_old": old, "b_new": new} for old, new in sorted(self.dates.items())]
-            for group in divide(pairs, _PORTION):
-                connection.execute(statement.values(occasion=bindparam("b_new")), group)
         own = select(campaigns.c.id, campaigns.c.name).where(campaigns.c.target == self.old.target)
         for campaign_id, name in connection.execute(own).all():
             is_ours = (launches.c.campaign_id == campaign_id) & (launches.c.state != UNEXPLAINED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from runner.ledger.model import on_occasion
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.ledger.fingerprint import TargetKey
     from runner.plan.decisions import Decision
-    from runner.timing.schedule import DateRule
 
 
 class Dates:
@@ -36,7 +34,7 @@ class Dates:
         self._clock = Timekeeper(
             campaign.schedule, timezone_unknown=campaign.policy.timezone_unknown, no_rule="schedule"
         )
-        self._rules = [_find_rule(campaign, message) for message in messages]
+        self._rules = list(map(campaign.find_when, messages))
 
     def read(self, index: int, recipient: Recipient) -> CellTime | None:
         """Return the date that a message to a recipient goes by; None if there is none."""
@@ -56,22 +54,12 @@ class Dates:
 
     def find_earliest(self, index: int, recipient: Recipient, time: CellTime) -> datetime:
         """Return the moment before which a message does not go by a date; NEVER if that is not known."""
-        rule, wait = self._rules[index]
-        if rule is None:
+        when, wait = self._rules[index]
+        if when is None:
             return NEVER
         zone, region = recipient.timezone, recipient.region
-        found = DatedText(self._clock, rule, time, recipient.phone, zone, region).find_earliest()
+        found = DatedText(self._clock, when.rule, time, recipient.phone, zone, region).find_earliest()
         return NEVER if found is None else found + wait
-
-
-def _find_rule(campaign: Campaign, message: Message) -> tuple[DateRule | None, timedelta]:
-    """Return the rule of a message that goes by a date, or comes after one, and the wait after it."""
-    by_id = {one.id: one for one in campaign.messages}
-    wait = timedelta()
-    while message.when is None and message.after is not None:
-        wait += message.after.wait
-        message = by_id[message.after.message]
-    return None if message.when is None else message.when.rule, wait
 
 
 def rank_by_date(decision: Decision) -> tuple[int, datetime]:

@@ -18,7 +18,7 @@ from runner.timing.decision import Defer, SendNow, Timekeeper
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-    from datetime import datetime
+    from datetime import date, datetime
 
     from runner.audience.audience import Recipient
     from runner.campaign.message_model import Message
@@ -77,8 +77,7 @@ class Decider:
         self._context = context
         self._dates = Dates(campaign, [one.message for one in compiled], key)
         self._draw = Draw(campaign.variants) if campaign.variants is not None else None
-        survey = None if context is None or ignore_time else context.survey
-        self._sampled_below = None if survey is None else survey.sampled_below
+        self._sampled_below = None if context is None or ignore_time else context.sampled_below
         self._draw_sample = draw_shares(campaign.sample.seed, "sample") if campaign.sample else None
         is_sized = campaign.sample is not None and campaign.sample.size is not None
         self._sampled = self.list_sampled() if is_sized and self._sampled_below is not None else set()
@@ -282,8 +281,7 @@ class Decider:
         if bound is None or draw is None or message.after is not None or draw(phone) < bound:
             return False
         # The bound is for those who are still lacking: people who got one message get the others, too.
-        key = self._key
-        return key is None or not any(key.fingerprint(one) in self._sampled for one in list_forms(phone))
+        return not self._is_among(self._sampled, phone)
 
     def list_sampled(self) -> set[str]:
         """Return the fingerprints of people who got a sampled message, or may have, in this wave if any."""
@@ -293,12 +291,18 @@ class Decider:
         ending = f"@{self._occasion}" if self._occasion else ""
         return {one.partition("@")[0] for one in found if one.endswith(ending)}
 
-    def may_draw(self, recipient: Recipient, texted: Collection[str]) -> bool:
+    def may_draw(self, recipient: Recipient, texted: Collection[str], last_day: date | None) -> bool:
         """Return whether somebody may be texted, and was not: a sample is of these."""
+        day = recipient.consent_day
+        if last_day is not None and day is not None and day > last_day:
+            recipient = recipient._replace(has_consent=False)
         if recipient.phone in self._excluded or self._find_bar(recipient) is not None:
             return False
+        return not self._is_among(texted, recipient.phone)
+
+    def _is_among(self, people: Collection[str], phone: str) -> bool:
         key = self._key
-        return key is None or not any(key.fingerprint(one) in texted for one in list_forms(recipient.phone))
+        return key is not None and any(key.fingerprint(one) in people for one in list_forms(phone))
 
     def _find_bar(self, recipient: Recipient) -> Disposition | None:
         """Return the bar to all messages for a recipient, if any."""

@@ -27,19 +27,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class AudienceSurvey:
-    """The findings of a pass over the audience; None for what no rule of the campaign needs.
-
-    Attributes:
-        sampled_below: the bound for draws of people in the sample who were not texted yet.
-        step: the open step of the rollout.
-    """
-
-    sampled_below: int | None = None
-    step: OpenStep | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class PlanContext:
     """The context at the moment of planning.
 
@@ -54,7 +41,8 @@ class PlanContext:
         law: the legal sending hours; None if the campaign does not apply them.
         pause: a person's request to pause the campaign; None if there is none.
         unread: unread replies on the target; None if there are none.
-        survey: what the whole audience decides; None if nothing does.
+        sampled_below: the bound for draws of people in the sample who were not texted yet; None to draw none.
+        step: the open step of the rollout; None without one.
         rollout: the record that the open step is found by; None without a rollout.
         completed: people who have answered to the end; None without `limits.completes`.
         waves: people texted by wave, the earliest wave first; empty without waves on record.
@@ -71,7 +59,8 @@ class PlanContext:
     pause: Pause | None = None
     unread: UnreadReplies | None = None
     waves: Mapping[str, int] = field(default_factory=dict)
-    survey: AudienceSurvey | None = None
+    sampled_below: int | None = None
+    step: OpenStep | None = None
     completed: int | None = None
     rollout: RolloutRecord | None = None
 

@@ -16,13 +16,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from runner.audience.audience import (
-    AudienceTally,
-    find_consent_changes,
-    find_other_dates,
-    iterate_audience,
-    read_excluded,
-)
+from runner.audience.audience import AudienceTally, find_consent_changes, iterate_audience, read_excluded
 from runner.campaign.model import DEFAULT_RECIPIENTS_PER_SEND, FileRecipients
 from runner.campaign.variants import draw_shares
 from runner.errors import PlanChangedError
@@ -93,8 +87,7 @@ class AudiencePass:
         )
         self.last_day = find_last_day(campaign, context)
         self.completed = None if context is None else context.completed
-        survey = None if context is None or options.ignore_time else context.survey
-        self.step = None if survey is None else survey.step
+        self.step = None if context is None or options.ignore_time else context.step
         rollout, most = campaign.rollout, campaign.limits.completes
         self._find_draw = draw_shares(rollout.seed, "rollout") if rollout and self.step else None
         self._is_enough = most is not None and self.completed is not None and self.completed >= most
@@ -342,7 +335,6 @@ class Planner:
         read = {file: campaign.stamp or stamp_file(file)}
         self.stamps = {**read, **_stamp_files(self._audience), **stamps}
         self._consent_changes: Mapping[int, ConsentChange] = {}
-        self._other_dates: Mapping[int, tuple[Recipient, ...]] = {}
         self._sends_several = False
         self.texted: TextedPeople | None = None
         self.watched: dict[str, Decision] = {}
@@ -359,7 +351,6 @@ class Planner:
         self._going = going
         self._sizes = [LaunchSizes() for _ in going.compiled]
         self._consent_changes = find_consent_changes(self._campaign, going.last_day)
-        self._other_dates = find_other_dates(self._campaign, going.names)
         audience = AudienceTally()
         return Division(self._plan_whole, [(self._make_assigner(problems), audience)], audience)
 
@@ -479,8 +470,7 @@ class Planner:
     def _pass_over(
         self, decider: Decider, reporter: RowReporter, problems: Problems, tally: AudienceTally
     ) -> Iterator[Assigned]:
-        names, changes, others = self._going.names, self._consent_changes, self._other_dates
-        people = iterate_audience(self._campaign, names, problems, tally, changes, others)
+        people = iterate_audience(self._campaign, self._going.names, problems, tally, self._consent_changes)
         return self._going.iterate(people, decider, reporter, self._options.limit)
 
 
@@ -492,9 +482,7 @@ def iterate_offers(
     decider = going.make_assigner(
         read_excluded(campaign, Problems()), known, None if known.is_empty() else key
     )
-    others = find_other_dates(campaign, going.names)
-    people = iterate_audience(campaign, going.names, Problems(), AudienceTally(), others=others)
-    for recipient in people:
+    for recipient in iterate_audience(campaign, going.names, Problems(), AudienceTally()):
         yield recipient.phone, list(decider.offer(recipient))
 
 

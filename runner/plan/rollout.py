@@ -266,30 +266,30 @@ class StepSurvey:
     def find_step(self, now: datetime, paused_for: str) -> OpenStep:
         """Return the open step at a moment; `paused_for` is the reason of a pause on record, if any."""
         steps, sums = self._rollout.steps, list(accumulate(self._tallies, _Tally.add))
-        for number, (step, tally) in enumerate(zip(steps[:-1], sums, strict=False)):
+        for number, tally in enumerate(sums[:-1]):
             begun = (
                 self._is_last_begun
                 if number + 2 == len(steps)
                 else bool(self._tallies[number + 1].texted + self._tallies[number + 1].unclear)
             )
             is_kept = begun and tally.texted >= _STAYS_OPEN * (tally.texted + tally.waiting)
-            found = self._describe(number, tally, now, steps[number + 1].share, step.hold or timedelta())
+            found = self._describe(number, tally, now)
             is_accepted = found.state == "broken" and found.is_accepted(self._record.accepted)
             is_passed = found.state == "last" or is_accepted
             if is_kept or is_passed:
                 continue
             return found.replace(state="paused") if paused_for.startswith(found.title) else found
-        return self._describe(len(steps) - 1, sums[-1], now, None, timedelta())
+        return self._describe(len(steps) - 1, sums[-1], now)
 
-    def _describe(
-        self, number: int, tally: _Tally, now: datetime, next_share: Fraction | None, hold: timedelta
-    ) -> OpenStep:
+    def _describe(self, number: int, tally: _Tally, now: datetime) -> OpenStep:
         """Return a step with its state; `last` if nothing keeps it from being over."""
+        step, is_last = self._rollout.steps[number], number + 1 == len(self._rollout.steps)
+        hold = step.hold or timedelta()
         opens_at = None if tally.last is None else (tally.last + hold).astimezone(UTC)
         waiting = tally.waiting or (tally.later if tally.last is None else 0)
         guards = tuple(tally.judge(guard) for guard in self._rollout.guards)
         state: State = "last"
-        if next_share is None:
+        if is_last:
             opens_at = None
         elif waiting:
             state, opens_at = "sending", None
@@ -304,13 +304,13 @@ class StepSurvey:
         return OpenStep(
             number=number + 1,
             steps=len(self._rollout.steps),
-            share=self._rollout.steps[number].share,
+            share=step.share,
             people=tally.people,
             texted=tally.texted,
             waiting=waiting,
             state=state,
-            next_share=next_share,
-            hold_s=None if next_share is None else int(hold.total_seconds()),
+            next_share=None if is_last else self._rollout.steps[number + 1].share,
+            hold_s=None if is_last else int(hold.total_seconds()),
             opens_at=opens_at,
             guards=guards,
             wave=self._occasion,

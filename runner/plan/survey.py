@@ -18,15 +18,12 @@ from runner.ledger.model import format_moment
 from runner.ledger.people.suppressions import Pause
 from runner.plan.decider import Decider
 from runner.plan.model import PlanOptions
-from runner.plan.plan_context import AudienceSurvey
 from runner.plan.planner import AudiencePass, find_last_day
 from runner.plan.rollout import StepSurvey
 from runner.source.diagnostic import Problems
 from runner.text.payload import RowReporter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from runner.campaign.model import AudienceSample, Campaign
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import RecordedDeliveries
@@ -37,14 +34,9 @@ def survey_audience(
     campaign: Campaign, known: RecordedDeliveries, key: TargetKey, context: PlanContext
 ) -> PlanContext:
     """Return a plan's context with what the audience decides; nothing is read unless a rule needs it."""
-    sample, bound = campaign.sample, None
-    if sample is not None and sample.share is not None:
-        bound = int(sample.share * SHARES)
-    elif sample is not None:
-        bound = _find_bound(campaign, sample, known, key, context)
-    if bound is not None:
-        survey = replace(context.survey or AudienceSurvey(), sampled_below=bound)
-        context = replace(context, survey=survey)
+    if campaign.sample is not None:
+        bound = _find_bound(campaign, campaign.sample, known, key, context)
+        context = replace(context, sampled_below=bound)
     record = context.rollout
     if campaign.rollout is None or record is None:
         return context
@@ -72,8 +64,7 @@ def _open_step(
     step = steps.find_step(now, "" if pause is None else pause.reason)
     if step.state == "broken" and pause is None:
         pause = Pause(format_moment(now), step.reason)
-    found = replace(context.survey or AudienceSurvey(), step=step)
-    return replace(context, survey=found, pause=pause)
+    return replace(context, step=step, pause=pause)
 
 
 def _find_bound(
@@ -83,27 +74,18 @@ def _find_bound(
     key: TargetKey,
     context: PlanContext,
 ) -> int:
-    """Return the bound that lets so many people in as the sample lacks.
+    """Return the bound of the sample's share, or the one that lets so many people in as it lacks.
 
     People who were texted, or may have been, are in it, whether the audience still has them or not.
     """
+    if sample.share is not None:
+        return int(sample.share * SHARES)
     decider = Decider(campaign, [], read_excluded(campaign, Problems()), known, key, context)
     texted = decider.list_sampled()
     lacking = (sample.size or 0) - len(texted)
-    draw = draw_shares(sample.seed, "sample")
-    draws = (draw(phone) for phone in _iterate_new(campaign, decider, texted, context))
+    draw, last_day = draw_shares(sample.seed, "sample"), find_last_day(campaign, context)
+    changes = find_consent_changes(campaign, last_day)
+    people = iterate_audience(campaign, frozenset(), Problems(), AudienceTally(), changes)
+    draws = (draw(one.phone) for one in people if decider.may_draw(one, texted, last_day))
     lowest = heapq.nsmallest(lacking, draws) if lacking > 0 else []
     return lowest[-1] + 1 if lowest else 0
-
-
-def _iterate_new(
-    campaign: Campaign, decider: Decider, texted: set[str], context: PlanContext
-) -> Iterator[str]:
-    """Yield the phones of people who may be texted, and were not."""
-    last_day = find_last_day(campaign, context)
-    changes = find_consent_changes(campaign, last_day)
-    for recipient in iterate_audience(campaign, frozenset(), Problems(), AudienceTally(), changes):
-        day = recipient.consent_day
-        is_early = last_day is not None and day is not None and day > last_day
-        if decider.may_draw(recipient._replace(has_consent=False) if is_early else recipient, texted):
-            yield recipient.phone

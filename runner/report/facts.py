@@ -38,7 +38,7 @@ class QuestionOutline:
     There are no responses for a freeform question. `conclude_on` is an answer that ends the survey early.
     `values` are those that the campaign gives its responses, None for one whose text says it; empty if none.
     All of it is in the default language; `translations` has each response in all languages, the default
-    first, and `endings` the answer that ends the survey; both are empty in a campaign without languages.
+    first, and `endings` the answer that ends the survey; both are empty if there is one language.
     """
 
     tag: str

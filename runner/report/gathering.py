@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runner.campaign.answers import outline_all, outline_responses
-from runner.campaign.message_model import SCORED, Message, Question
+from runner.campaign.message_model import SCORED, Message
+from runner.campaign.model import Analysis, Campaign
 from runner.campaign.scales import read_points
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.people.replies import count_waiting
@@ -153,36 +154,17 @@ def _outline_questions(campaign: Campaign, compiler: TextCompiler, message: Mess
             if question.conclude_on
             else None,
             values=question.values,
-            **_translate(campaign, compiler, question),
+            translations=outline_responses(campaign, compiler, question),
+            endings=outline_all(campaign, compiler, question.conclude_on) if question.conclude_on else (),
         )
         for question in message.questions
     )
 
 
-def _translate(campaign: Campaign, compiler: TextCompiler, question: Question) -> dict[str, tuple[Any, ...]]:
-    """Return what `QuestionOutline` has in all languages."""
-    if campaign.languages is None:
-        return {}
-    ending = question.conclude_on
-    return {
-        "translations": outline_responses(campaign, compiler, question),
-        "endings": () if ending is None else outline_all(campaign, compiler, ending),
-    }
-
-
 def gather_facts(
-    connection: LedgerConnection,
-    campaign: Campaign,
-    target: str,
-    outline: CampaignOutline,
-    campaign_id: int,
-    *,
-    is_present: bool = True,
+    connection: LedgerConnection, campaign: Campaign, target: str, outline: CampaignOutline, campaign_id: int
 ) -> CampaignFacts:
-    """Return the ledger's data on a campaign and its messages, in its wave if it has waves.
-
-    Unless the wave `is_present`, nothing is known of its audience: the ledger has the last plan's.
-    """
+    """Return the ledger's data on a campaign and its messages, in its wave if it has waves."""
     ids, wave = campaign.message_ids, campaign.wave
     left_out = sendings.count_left_out(connection, campaign_id, ids, wave)
     # Launches that the ledger should not contain are not missing from it.
@@ -192,20 +174,19 @@ def gather_facts(
         else replace(counted, results=counted.results - left_out[message])
         for message, counted in read_totals(connection, campaign_id, ids, wave).items()
     }
-    planned = sendings.read_audiences(connection, campaign_id, ids)
     return CampaignFacts(
         campaign.name,
         target,
         outline,
         totals=totals,
-        audiences={row.message: row for row in planned if is_present},
+        audiences={row.message: row for row in sendings.read_audiences(connection, campaign_id, ids)},
         doubtful=count_waiting(connection, target, campaign_id, ids, wave),
         forgotten=len(read_forgotten(connection, campaign_id)),
         price=sendings.read_service_plan(connection, target),
         runs=tuple(count_by_run(connection, campaign_id, wave)),
         differences=read_differences(connection, campaign_id, ids, wave),
         wave=wave,
-        step=sendings.read_step(connection, campaign_id) if is_present else None,
+        step=sendings.read_step(connection, campaign_id),
     )
 
 

@@ -21,8 +21,9 @@ from runner.campaign.model import FileRecipients
 from runner.campaign.variants import Draw
 from runner.errors import CampaignError
 from runner.ledger.fingerprint import TargetKey
+from runner.ledger.people.history import read_waves
 from runner.ledger.people.opt_outs import read_suppressions
-from runner.ledger.record.campaign_record import find_campaign_id, read_waves
+from runner.ledger.record.campaign_record import find_campaign_id
 from runner.ledger.results import contacts, sendings
 from runner.ledger.results.result_feed import find_mark, iterate_feed, read_version
 from runner.report.columns.answer_files import AnswerFiles, LowScores
@@ -155,8 +156,9 @@ class CampaignReporter:
             lambda: contacts.iterate_contacts(connection, campaign_id),
             campaign.wave,
         )
-        target, is_present = self._target.name, self._is_present
-        return gather_facts(connection, campaign, target, self._outline, campaign_id, is_present=is_present)
+        facts = gather_facts(connection, campaign, self._target.name, self._outline, campaign_id)
+        # What the last plan found is of the present wave.
+        return facts if self._is_present else replace(facts, audiences={}, step=None)
 
     def _read_barred(self, connection: LedgerConnection) -> Callable[[str], bool]:
         """Return what says whether somebody may be called.
@@ -320,9 +322,11 @@ class CampaignReporter:
 
 def list_waves(workspace: Workspace, ledger: Ledger, campaign: Campaign) -> list[str]:
     """Return the campaign's waves on record, the earliest first."""
+    campaign_id = find_campaign_id(ledger, workspace.identify_safely(campaign))
+    if campaign_id is None:
+        return []
     with ledger.reading() as connection:
-        identity, ids = workspace.identify_safely(campaign), campaign.message_ids.values()
-        waves = read_waves(connection, identity, ids, has_wave=bool(campaign.wave))
+        waves = read_waves(connection, campaign_id, campaign.message_ids, has_wave=bool(campaign.wave))
     return [wave for wave in waves if wave]
 
 

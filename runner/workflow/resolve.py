@@ -13,12 +13,7 @@ from runner.document import Count, Described, Document, FailedCampaign, Part, bu
 from runner.errors import RunnerError, UsageError
 from runner.ledger.model import Outcome, find_wave
 from runner.ledger.record.deliveries import record_outcomes
-from runner.ledger.record.entry import (
-    UnexplainedLaunch,
-    adopt_in_part,
-    dismiss_launches,
-    list_unexplained,
-)
+from runner.ledger.record.entry import adopt_in_part, dismiss_launches, list_unexplained
 from runner.ledger.record.unsettled import list_unsettled
 from runner.source.normalize import normalize_guid
 from runner.wording import count_words
@@ -33,6 +28,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.delivery.comparison import Candidate
+    from runner.ledger.record.entry import UnexplainedLaunch
     from runner.workflow.scope import Scope
 
 
@@ -396,7 +392,7 @@ def _require_date(one: OpenLaunch, message_id: str) -> None:
     campaign, launch = one.campaign, one.launch
     message = next((each for each in campaign.messages if each.id == message_id), None)
     is_dated = message is not None and campaign.find_date_column(message) is not None
-    if is_dated and isinstance(launch, UnexplainedLaunch) and not launch.occasion:
+    if is_dated and not isinstance(launch, Verdict) and not launch.occasion:
         raise RunnerError(
             f"{campaign.name}: the people of {launch.project_launch_guid} have several dates, and nothing "
             f"says which of them {message_id!r} was sent for",

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Integer, Select, String, and_, bindparam, cas
 
 from runner.ledger.bulk import iterate_rows
 from runner.ledger.fingerprint import KnownPeople, OpenSession
-from runner.ledger.model import ENDED, on_occasion, parse_moment
+from runner.ledger.model import DATE, ENDED, on_occasion, parse_moment
 from runner.ledger.record.unsettled import OPEN, REACHED, UNEXPLAINED
 from runner.ledger.results.differences import DIFFERS, KNOWN_AT, read_differences
 from runner.ledger.tables import (
@@ -284,3 +284,23 @@ def _add_answers(
             before = answers.get(delivery)
             if before is None or answer.is_after(before):
                 answers[delivery] = answer
+
+
+def read_waves(
+    connection: Connection, campaign_id: int, messages: Collection[str], *, has_wave: bool
+) -> dict[str, int]:
+    """Return the people whom a campaign's messages have reached, or may have, by wave; the earliest first.
+
+    `messages` are their ids, also former ones. The wave is empty for texts from before there were any;
+    messages that went by a date are of none. Nothing is counted unless there are waves on record, or the
+    campaign `has_wave`.
+    """
+    own = launches.c.campaign_id == campaign_id, launches.c.message.in_(messages)
+    is_own = and_(*own, launches.c.occasion.not_like(f"{DATE}%"))
+    in_waves = select(launches.c.id).where(is_own, launches.c.occasion != "").limit(1)
+    if not has_wave and connection.execute(in_waves).first() is None:
+        return {}
+    people = func.count(deliveries.c.fingerprint.distinct())
+    counted = select_held(launches.c.occasion, people).where(is_own, launches.c.state.in_(REACHED))
+    ordered = counted.group_by(launches.c.occasion).order_by(func.min(launches.c.intent_at))
+    return {wave: int(count) for wave, count in connection.execute(ordered)}

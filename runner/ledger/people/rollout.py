@@ -80,13 +80,21 @@ def read_rollout_record(
     opted_out: dict[str, str] = dict(map(tuple, connection.execute(known.group_by(person))))
     of_launch = select(person, opt_outs.c.evidence).where(holds, source == "launch")
     perhaps: dict[str, str] = dict(map(tuple, connection.execute(of_launch)))
-    return RolloutRecord(
-        read_earlier_messages(connection, identity, messages),
-        opted_out,
-        perhaps,
-        _read_refused(connection, row.id, identity.message_ids, messages, is_refusal),
-        accepted,
+    names = [name for name, current in identity.message_ids.items() if current in messages]
+    # Each delivery's last launch, be it proven unsent since.
+    tried = (
+        select(deliveries.c.fingerprint, deliveries.c.occasion, launches.c.detail)
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        .where(deliveries.c.campaign_id == row.id, deliveries.c.message.in_(names))
+        .where(deliveries.c.released.is_(True), launches.c.state.in_(("rejected", "not_sent")))
     )
+    refused = frozenset(
+        on_occasion(fingerprint, occasion)
+        for fingerprint, occasion, detail in connection.execute(tried)
+        if is_refusal(detail or "")
+    )
+    earlier = read_earlier_messages(connection, identity, messages)
+    return RolloutRecord(earlier, opted_out, perhaps, refused, accepted)
 
 
 def read_opt_out_replies(connection: Connection, target: str, campaign: str) -> list[tuple[str, str]]:
@@ -94,37 +102,8 @@ def read_opt_out_replies(connection: Connection, target: str, campaign: str) -> 
     evidence = select(opt_outs.c.evidence).where(
         opt_outs.c.target == target, opt_outs.c.source == "reply", opt_outs.c.state != "dismissed"
     )
-    query = of_target(
-        select(results.c.question_text, results.c.result_response).join(
-            launches, launches.c.id == results.c.launch_id
-        ),
-        target,
-    ).where(campaigns.c.name == campaign, results.c.result_guid.in_(evidence))
-    ordered = query.order_by(results.c.created.desc(), results.c.result_guid)
+    said = select(results.c.question_text, results.c.result_response)
+    query = of_target(said.join(launches, launches.c.id == results.c.launch_id), target)
+    own = query.where(campaigns.c.name == campaign, results.c.result_guid.in_(evidence))
+    ordered = own.order_by(results.c.created.desc(), results.c.result_guid)
     return [(question, reply) for question, reply in connection.execute(ordered.limit(_SHOWN))]
-
-
-def _read_refused(
-    connection: Connection,
-    campaign_id: int,
-    message_ids: Mapping[str, str],
-    messages: Collection[str],
-    is_refusal: Callable[[str], bool],
-) -> frozenset[str]:
-    """Return the deliveries whose last launch was refused, be it proven unsent since."""
-    names = [name for name, current in message_ids.items() if current in messages]
-    query = (
-        select(deliveries.c.fingerprint, deliveries.c.occasion, launches.c.detail)
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .where(
-            deliveries.c.campaign_id == campaign_id,
-            deliveries.c.message.in_(names),
-            deliveries.c.released.is_(True),
-            launches.c.state.in_(("rejected", "not_sent")),
-        )
-    )
-    return frozenset(
-        on_occasion(person, occasion)
-        for person, occasion, detail in connection.execute(query)
-        if is_refusal(detail or "")
-    )

@@ -25,7 +25,7 @@ from runner.ledger.files.lockfile import (
 )
 from runner.ledger.files.sealed import digest_text
 from runner.ledger.fingerprint import digest_people
-from runner.ledger.model import DATE, RecordedDeliveries
+from runner.ledger.model import RecordedDeliveries
 from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.people.history import EarlierMessage, read_earlier
 from runner.ledger.people.opt_outs import read_forgotten
@@ -39,19 +39,11 @@ from runner.ledger.record.entry import (
     list_unknown,
     read_dismissed,
 )
-from runner.ledger.record.unsettled import REACHED, drop_unexplained, find_owner, reopen_rejected
+from runner.ledger.record.unsettled import drop_unexplained, find_owner, reopen_rejected
 from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.results.runs import enter_runs, read_runs
 from runner.ledger.results.sendings import note_behind
-from runner.ledger.tables import (
-    audiences,
-    campaigns,
-    deliveries,
-    dismissed_launches,
-    former_names,
-    launches,
-    select_held,
-)
+from runner.ledger.tables import audiences, campaigns, deliveries, dismissed_launches, former_names, launches
 from runner.ledger.target_key import enter_key
 
 if TYPE_CHECKING:
@@ -156,29 +148,6 @@ def read_earlier_messages(
     if row is None:
         return {message: EarlierMessage() for message in wanted}
     return read_earlier(connection, row.id, identity.message_ids, wanted, questions, read)
-
-
-def read_waves(
-    connection: Connection, identity: Identity, messages: Collection[str], *, has_wave: bool
-) -> dict[str, int]:
-    """Return the people whom messages have reached, or may have, by wave; the earliest wave first.
-
-    The wave is empty for texts from before there were any; messages that went by a date are of none. Nothing
-    is counted unless there are waves on record, or the campaign `has_wave`.
-    """
-    row = find_record(connection, identity.target, identity.names)
-    if row is None:
-        return {}
-    ids = [name for name, current in identity.message_ids.items() if current in messages]
-    own = launches.c.campaign_id == row.id, launches.c.message.in_(ids)
-    is_own = and_(*own, launches.c.occasion.not_like(f"{DATE}%"))
-    in_waves = select(launches.c.id).where(is_own, launches.c.occasion != "").limit(1)
-    if not has_wave and connection.execute(in_waves).first() is None:
-        return {}
-    people = func.count(deliveries.c.fingerprint.distinct())
-    counted = select_held(launches.c.occasion, people).where(is_own, launches.c.state.in_(REACHED))
-    ordered = counted.group_by(launches.c.occasion).order_by(func.min(launches.c.intent_at))
-    return {wave: int(count) for wave, count in connection.execute(ordered)}
 
 
 def find_campaign_id(ledger: Ledger, identity: Identity) -> int | None:

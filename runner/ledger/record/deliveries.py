@@ -243,10 +243,7 @@ def renew_launch_keys(
 
 
 def count_states(
-    connection: Connection,
-    campaign_id: int,
-    message_ids: Mapping[str, str] | None = None,
-    wave: str = "",
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None, wave: str = ""
 ) -> dict[tuple[str, str], int]:
     """Return the number of recipients by message and the state of their latest launch, in a wave if any."""
     # By launch, so that an index alone is read.

@@ -196,10 +196,7 @@ _STORE_RESULTS = BulkStatement(_compose_results, [column.name for column in resu
 
 
 def read_totals(
-    connection: Connection,
-    campaign_id: int,
-    message_ids: Mapping[str, str] | None = None,
-    wave: str = "",
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None, wave: str = ""
 ) -> dict[str, MessageTotals]:
     """Return the counts of each message that has launches, in a wave if there are any, by message id."""
     totals, people = {}, count_states(connection, campaign_id, message_ids, wave)

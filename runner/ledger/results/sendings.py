@@ -13,6 +13,7 @@ from sqlalchemy import Connection, and_, case, func, select
 from runner.ledger.database import insert_or_update, read_info, write_info
 from runner.ledger.report_model import AppliedStep, AudienceRow, OptOutReply, ServicePlan
 from runner.ledger.tables import (
+    ANSWER,
     audiences,
     campaigns,
     deliveries,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from sqlalchemy import ColumnElement, ScalarSelect, Select
+
+    from runner.campaign.answers import Endings
 
 _PORTION = 5000
 BEGAN = func.coalesce(func.nullif(launch_stats.c.project_launch_start, ""), launches.c.outcome_at)
@@ -169,6 +172,24 @@ def count_answered(
     is_answer = and_(results.c.non_answer == "", ~is_refusal, results.c.result_guid.not_in(refused))
     people = func.count(results.c.participant.distinct())
     return count_results(connection, campaign_id, message_ids or {}, is_answer, people, wave=wave)
+
+
+def count_completed(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str], endings: Endings, wave: str = ""
+) -> int:
+    """Return the number of people with an answer that ends a survey of a campaign, each once."""
+    columns = launches.c.message, results.c.question_tag, ANSWER, results.c.participant
+    query = (
+        select(*columns)
+        .join(launches, launches.c.id == results.c.launch_id)
+        .where(in_wave(campaign_id, wave), results.c.question_tag.in_(endings.questions))
+        .where(results.c.non_answer == "", ~is_confirmed_refusal(campaign_id))
+    )
+    people = set[str]()
+    for message, question, response, person in connection.execute(query.execution_options(yield_per=1000)):
+        if endings.ends(message_ids.get(message, message), question, response):
+            people.add(person)
+    return len(people)
 
 
 def is_confirmed_refusal(campaign_id: int) -> ColumnElement[bool]:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, get_args
 from runner.audience.trace import read_trace, trace_audience
 from runner.campaign.model import FileRecipients
 from runner.delivery.delivery_summary import DeliverySummary
-from runner.document import build
 from runner.errors import InterruptedRunError
 from runner.git.command import Git, GitError, hide_credentials
 from runner.ledger.locks.campaign_lock import find_run_url
-from runner.ledger.report_model import AppliedStep, AudienceRow
+from runner.ledger.report_model import AudienceRow
 from runner.ledger.results.runs import make_run
 from runner.ledger.results.sendings import (
     read_audience_trace,
@@ -138,8 +137,7 @@ def keep_audiences(ledger: Ledger, planned: Sequence[PlanResult], at: str) -> No
             before = read_trace(read_audience_trace(connection, campaign_id))
             trace = traces[item.campaign.name].add_columns(before)
             store_audience_trace(connection, campaign_id, trace.write())
-            step = item.plan.rollout
-            store_step(connection, campaign_id, None if step is None else build(AppliedStep, step))
+            store_step(connection, campaign_id, item.plan.rollout)
 
 
 def _describe(message: MessagePlan, at: str) -> AudienceRow:

@@ -10,12 +10,12 @@ from runner.campaign.message_model import AnswerCondition
 from runner.delivery.eligibility import CompletesCheck
 from runner.errors import LockfileError
 from runner.ledger.model import format_moment
-from runner.ledger.people.history import read_open_sessions, read_recent
+from runner.ledger.people.history import read_open_sessions, read_recent, read_waves
 from runner.ledger.people.opt_outs import read_suppressions
 from runner.ledger.people.replies import find_unread_replies
 from runner.ledger.people.rollout import read_rollout_record
 from runner.ledger.people.suppressions import find_pause
-from runner.ledger.record.campaign_record import read_earlier_messages, read_waves
+from runner.ledger.record.campaign_record import read_earlier_messages
 from runner.ledger.record.deliveries import find_record
 from runner.plan.plan_context import PlanContext
 from runner.service.model import is_refusal
@@ -72,6 +72,9 @@ class PlanContextReader:
             if self._suppressions is None or self._sessions is None:
                 self._suppressions = read_suppressions(connection, key)
                 self._sessions = read_open_sessions(connection, key)
+            row = find_record(connection, identity.target, identity.names)
+            ids, has_wave = campaign.message_ids, bool(campaign.wave)
+            completes = None if row is None else CompletesCheck.of(campaign, row.id)
             return PlanContext(
                 now=self.now,
                 planned=planned,
@@ -80,10 +83,8 @@ class PlanContextReader:
                 unread=self.find_unread(),
                 suppressions=self._suppressions or None,
                 sessions=self._sessions or None,
-                waves=read_waves(
-                    connection, identity, campaign.message_ids.values(), has_wave=bool(campaign.wave)
-                ),
-                completed=_count_completed(connection, identity, campaign),
+                waves={} if row is None else read_waves(connection, row.id, ids, has_wave=has_wave),
+                completed=None if completes is None else completes.count(connection),
                 earlier=_read_earlier(connection, identity, campaign),
                 rollout=_read_rollout(connection, identity, campaign),
                 recent=None if since is None else read_recent(connection, key, since),
@@ -105,13 +106,6 @@ class PlanContextReader:
             message = f"the frequency cap cannot be counted: {error.message}"
             raise LockfileError(message, hint=error.hint) from None
         return format_moment(self.now - cap.within)
-
-
-def _count_completed(connection: LedgerConnection, identity: Identity, campaign: Campaign) -> int | None:
-    """Return the people who have answered to the end; None if no limit needs it."""
-    check = CompletesCheck.of(campaign)
-    row = None if check is None else find_record(connection, identity.target, identity.names)
-    return None if check is None or row is None else check.count(connection, row.id)
 
 
 def _read_rollout(

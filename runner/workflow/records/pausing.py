@@ -110,14 +110,12 @@ def pause_broken(workspace: Workspace, ledger: Ledger, planned: Sequence[PlanRes
             if pause is not None and find_pause(connection, workspace.target.name, [name]) is None:
                 set_pause(connection, workspace.key, name, pause.reason, workspace.now_text())
     workspace.files.share(ledger)
-    names = {item.campaign.name for item in broken}
-    return [_mark_paused(item) if item.campaign.name in names else item for item in planned]
-
-
-def _mark_paused(item: PlanResult) -> PlanResult:
-    step = item.plan.rollout
-    paused = None if step is None else step.replace(state="paused")
-    return replace(item, plan=replace(item.plan, rollout=paused))
+    return [
+        replace(item, plan=replace(item.plan, rollout=step.replace(state="paused")))
+        if (step := item.plan.rollout) and step.state == "broken"
+        else item
+        for item in planned
+    ]
 
 
 def pause_stopped(scope: Scope, planned: Sequence[PlanResult]) -> None:
