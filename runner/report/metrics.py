@@ -150,7 +150,7 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
         people=people,
         score=None if scored is None or scored.score is None else scored.score.leave_out_few(),
         goal=facts.outline.goal,
-        sample=_describe_sample(facts),
+        sample=_describe_sample(facts, tally.people),
         completes=facts.outline.completes,
         questions=questions,
         groups=tuple(
@@ -196,8 +196,11 @@ def _choose(choose: Callable[..., datetime], times: Iterable[datetime | None]) -
 _BARRED = ("excluded", "opted_out", "opt_out_doubtful", "control_group", "no_consent")
 
 
-def _describe_sample(facts: CampaignFacts) -> SampleReport | None:
-    """Return what the last plan found of the sample, which the messages that start the campaign are for."""
+def _describe_sample(facts: CampaignFacts, people: PeopleReport) -> SampleReport | None:
+    """Return what the last plan found of the sample.
+
+    It is not known if that plan was of another audience: then more people have texts than it has drawn.
+    """
     sample = facts.outline.sample
     if sample is None:
         return None
@@ -207,6 +210,8 @@ def _describe_sample(facts: CampaignFacts) -> SampleReport | None:
     row = max(facts.audiences.values(), key=lambda one: one.dispositions.get("not_sampled", 0))
     eligible = row.recipients - sum(row.dispositions.get(name, 0) for name in _BARRED)
     drawn = eligible - row.dispositions.get("not_sampled", 0)
+    if (people.recipients or 0) > drawn:
+        return SampleReport(None, None, sample.share)
     return SampleReport(eligible, drawn, sample.share or divide(drawn, eligible))
 
 

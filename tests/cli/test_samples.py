@@ -81,6 +81,24 @@ def test_people_of_the_sample_get_its_other_messages_too(world: World) -> None:
     assert len(set(list_texted(world))) == 12
 
 
+def test_a_sample_of_another_audience_is_not_known(world: World) -> None:
+    """With a list that lacks the people who were texted, nobody can say how probable they were."""
+    world.write(ASK, phones=PHONES, rules="sample: {size: 10}\n")
+    assert world.apply() == 10
+    world.write(ASK, phones=PHONES[:3], rules="sample: {size: 10}\n")
+    world.apply()
+    report = json.loads(world.run("report", "--format", "json"))
+    assert report["sample"] == {"eligible": None, "drawn": None, "probability": None}
+
+
+def test_follow_ups_are_for_the_sample(world: World) -> None:
+    """Whoever is not in it waits for no message."""
+    world.write(ASK, NUDGE, phones=PHONES, rules="sample: {size: 10}\n")
+    assert (world.plan("nudge")["not_sampled"], world.plan("nudge")["awaiting"]) == (30, 10)
+    assert world.apply() == 10
+    assert (world.plan("nudge")["not_sampled"], world.plan("nudge")["awaiting"]) == (30, 10)
+
+
 def test_nobody_is_texted_once_enough_have_answered(world: World) -> None:
     """New people and reminders stop; the plan and the report say how many there are."""
     world.write(ASK, NUDGE, phones=PHONES[:20], rules="limits: {completes: 3}\n")

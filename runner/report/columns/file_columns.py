@@ -196,19 +196,21 @@ def list_columns(
             FileColumn(name, "text", f"m.export_{number}", "the audience's column")
             for number, name in enumerate(content.columns)
         ]
-    found += _list_origin(content)
+    found += _list_origin(content, shape)
     hidden = {"" if content.has_phones else "phone", "" if content.has_words else "words"} - {""}
     found = [one for one in found if one.role not in hidden]
     names = distinguish(one.name for one in found)
     return [replace(one, name=name) for one, name in zip(found, names, strict=True)]
 
 
-def _list_origin(content: FileContent) -> Iterator[FileColumn]:
-    """Yield the columns, the same for all rows, on where they come from."""
+def _list_origin(content: FileContent, shape: Shape) -> Iterator[FileColumn]:
+    """Yield the columns, the same for everybody who was texted, on where the rows come from."""
     if content.wave:
         yield FileColumn("occasion", "text", quote(content.wave), "the wave that the row is of")
     if content.is_sample:
         known = "NULL::DOUBLE" if content.probability is None else repr(float(content.probability))
+        if shape == "answers":  # the others have no control group
+            known = f"CASE WHEN NOT p.is_control THEN {known} END"
         meaning = f"the probability with which the person was drawn for the sample; {_IF_KNOWN}"
         yield FileColumn("selection_probability", "number", known, meaning)
 
