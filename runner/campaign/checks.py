@@ -6,6 +6,7 @@ import json
 import os
 import re
 from datetime import timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from runner.audience.consent import find_date_problem
@@ -14,12 +15,12 @@ from runner.audience.files import check_file
 from runner.audience.phone import REGION_HINT, find_region_fault
 from runner.campaign.message_model import SCORED, AnswerCondition
 from runner.campaign.model import FileRecipients, RecipientSource
-from runner.campaign.rollout import find_rollout_problems
 from runner.campaign.translations import find_translation_problems
 from runner.campaign.variants import find_problems
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.json_schema import schema_text
 from runner.source.normalize import fold_answer, normalize_to_word, suggest
+from runner.source.quantity import write_share
 from runner.timing.dates import read_time
 from runner.timing.schedule import Schedule, read_schedule
 from runner.timing.window import Calendar, LocalWindow
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.campaign.message_model import Message, Question
-    from runner.campaign.model import Campaign
+    from runner.campaign.model import Campaign, Rollout, RolloutStep
     from runner.source.yaml import Key, YamlDocument
 
 COMMAND_WORDS = frozenset(
@@ -65,7 +66,7 @@ def check_campaign(
     if campaign.variants is not None:
         yield from find_problems(campaign.variants, campaign.messages)
     if campaign.rollout is not None:
-        yield from find_rollout_problems(campaign.rollout, campaign.renamed_from, campaign.messages)
+        yield from _check_rollout(campaign, campaign.rollout)
     yield from _check_sample(campaign, document)
     yield from _check_score(campaign, document)
     yield from _check_schedule(campaign, document)
@@ -373,6 +374,64 @@ def _check_sample(campaign: Campaign, document: YamlDocument) -> Iterator[Diagno
             "`completes` counts people who answer, and no message asks anything",
             "take it out, or write `questions`",
         )
+
+
+def _check_rollout(campaign: Campaign, rollout: Rollout) -> Iterator[Diagnostic]:
+    former = campaign.renamed_from
+    for message in campaign.messages:
+        if message.when is not None:
+            yield rollout.position.problem(
+                "rollout-when",
+                f"`{message.id}` goes to each person at a time of their own (`when`): no step would end",
+                "take the rollout out, or put the message into a campaign of its own",
+            )
+    if former and not rollout.is_seeded:
+        yield rollout.position.problem(
+            "rollout-seed",
+            "the steps are drawn from the campaign's name, which has changed: others would be in each step",
+            f"write `seed: {former[-1]}` to keep everybody in their step, or another seed to draw anew",
+        )
+    yield from _check_steps(rollout.steps)
+    for guard in rollout.guards:
+        if not 0 < guard.limit < 1:
+            words = f"`{guard.name}` is {write_share(guard.limit)}, which stops "
+            words += "everything" if not guard.limit else "nothing"
+            yield guard.position.problem("rollout-guard-limit", words, "write a share such as 2%")
+        elif len(rollout.steps) == 1:
+            words = f"`{guard.name}` is judged before the next step opens, and there is only one step"
+            hint = "add a smaller step before it, as in {share: 10%, hold: 1d}"
+            yield guard.position.problem("rollout-guard-idle", words, hint)
+
+
+def _check_steps(steps: Sequence[RolloutStep]) -> Iterator[Diagnostic]:
+    for before, step in pairwise(steps):
+        if step.share <= before.share:
+            yield step.position.problem(
+                "rollout-shares",
+                f"steps grow, and {write_share(step.share)} is not more than {write_share(before.share)}",
+                "each share counts the people of the steps before it, too: write a larger one",
+            )
+        if before.hold is None:
+            yield before.position.problem(
+                "rollout-hold-missing",
+                f"the step of {write_share(before.share)} does not say how long it is watched",
+                "add the time in which people may opt out, as in {share: 1%, hold: 2h}",
+            )
+    last = steps[-1]
+    if not steps[0].share > 0 or last.share > 1:
+        step = last if last.share > 1 else steps[0]
+        words = f"{write_share(step.share)} is no share of the audience"
+        yield step.position.problem("rollout-shares", words, "write shares above 0% and up to 100%")
+    elif last.share < 1:
+        yield last.position.problem(
+            "rollout-part",
+            f"the last step is {write_share(last.share)}: the others are never texted",
+            "add `{share: 100%}` for everybody; to text a part of the audience only, use `sample`",
+            "warning",
+        )
+    if last.hold is not None:
+        words = "the `hold` of the last step changes nothing: no step comes after it"
+        yield last.position.problem("rollout-hold-last", words, "take it out", "warning")
 
 
 def _check_policy(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from runner.campaign.message_model import Languages, Message, Question, TemplateText
     from runner.campaign.model import Campaign, RecipientSource
-    from runner.source.diagnostic import Diagnostic, Position
-    from runner.source.yaml import Key, YamlDocument
+    from runner.source.diagnostic import Diagnostic
+    from runner.source.yaml import YamlDocument
 
 
 _TAG = re.compile(json.loads(schema_text("campaign"))["$defs"]["language"]["pattern"])
@@ -57,19 +57,11 @@ def _find_undeclared(
     for text in texts[:1]:
         words = "this text is given by language, and the campaign has no `languages`"
         yield text.position.problem("languages-missing", words, hint)
-    for key, place in _iterate_keys(campaign, document):
+    keys = enumerate(map(_find_key, campaign.recipients))
+    for index, key in [(index, key) for index, key in keys if key is not None][:1]:
         words = f"`{key}` says who gets which language, and the campaign has no `languages`"
+        place = document.position(["recipients", index, key], at_key=True)
         yield place.problem("languages-missing", words, hint)
-        return
-
-
-def _iterate_keys(campaign: Campaign, document: YamlDocument) -> Iterator[tuple[str, Position]]:
-    """Yield the keys of recipients that give their language."""
-    for index, source in enumerate(campaign.recipients):
-        key = _find_key(source)
-        if key is not None:
-            path: list[Key] = ["recipients", index, key]
-            yield key, document.position(path, at_key=True)
 
 
 def _find_key(source: RecipientSource) -> str | None:

@@ -62,11 +62,11 @@ def is_above(events: int, people: int, limit: Fraction) -> bool:
 def find_enough(limit: Fraction) -> int:
     """Return the least number of people from which on twice the limit is noticed in 95 of 100 rollouts."""
     # With so many events as the least that break it, the chance is smallest for the fewest people.
-    for events in count(1):
-        fewest = _find_most(events - 1, limit) + 1 if events > 1 else 1
-        if find_tail(events, fewest, 2 * float(limit)) >= POWER:
-            return fewest
-    raise AssertionError
+    return next(
+        fewest
+        for events in count(1)
+        if find_tail(events, fewest := max(1, _find_most(events - 1, limit) + 1), 2 * float(limit)) >= POWER
+    )
 
 
 def find_least(limit: Fraction) -> int:

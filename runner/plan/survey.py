@@ -46,11 +46,7 @@ def survey_audience(
 
 
 def _open_step(
-    campaign: Campaign,
-    steps: StepSurvey,
-    known: RecordedDeliveries,
-    key: TargetKey,
-    context: PlanContext,
+    campaign: Campaign, steps: StepSurvey, known: RecordedDeliveries, key: TargetKey, context: PlanContext
 ) -> PlanContext:
     """Return the context with the open step of the rollout, and paused if a guard of it is broken."""
     going = AudiencePass.compile(campaign, PlanOptions(), replace(context, pause=None), Problems())

@@ -11,6 +11,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from runner.report.people_model import SampleReport
+from runner.report.scores import divide
+
 if TYPE_CHECKING:
     from datetime import date, datetime
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
 
 UTC_ZONE = ZoneInfo("UTC")
+_BARRED = ("excluded", "opted_out", "opt_out_doubtful", "control_group", "no_consent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +198,24 @@ class CampaignFacts:
     differences: Mapping[str, OpenDifferences] = field(default_factory=dict)
     wave: str = ""
     step: AppliedStep | None = None
+
+    def describe_sample(self, people: PeopleReport) -> SampleReport | None:
+        """Return what the last plan found of the sample, whose `people` were texted.
+
+        It is not known if that plan was of another audience: then more people have texts than it has drawn.
+        """
+        sample = self.outline.sample
+        if sample is None:
+            return None
+        if not self.audiences:
+            return SampleReport(None, None, sample.share)
+        # A sample that has everybody leaves nobody out: zeros are not recorded.
+        row = max(self.audiences.values(), key=lambda one: one.dispositions.get("not_sampled", 0))
+        eligible = row.recipients - sum(row.dispositions.get(name, 0) for name in _BARRED)
+        drawn = eligible - row.dispositions.get("not_sampled", 0)
+        if (people.recipients or 0) > drawn:
+            return SampleReport(None, None, sample.share)
+        return SampleReport(eligible, drawn, sample.share or divide(drawn, eligible))
 
 
 @dataclass(frozen=True, slots=True)

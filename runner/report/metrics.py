@@ -24,13 +24,7 @@ from runner.report.model import (
     RunReport,
     Sessions,
 )
-from runner.report.people_model import (
-    SMALL_GROUP,
-    PeopleReport,
-    SampleReport,
-    estimate_eligibility,
-    outcome_rates,
-)
+from runner.report.people_model import SMALL_GROUP, PeopleReport, estimate_eligibility, outcome_rates
 from runner.report.scores import divide, rate_response
 from runner.source.quantity import read_number
 from runner.wording import hide_phones
@@ -150,7 +144,7 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
         people=people,
         score=None if scored is None or scored.score is None else scored.score.leave_out_few(),
         goal=facts.outline.goal,
-        sample=_describe_sample(facts, tally.people),
+        sample=facts.describe_sample(tally.people),
         completes=facts.outline.completes,
         questions=questions,
         groups=tuple(
@@ -191,28 +185,6 @@ def find_as_of(facts: CampaignFacts) -> datetime | None:
 def _choose(choose: Callable[..., datetime], times: Iterable[datetime | None]) -> datetime | None:
     known = [time for time in times if time is not None]
     return choose(known) if known else None
-
-
-_BARRED = ("excluded", "opted_out", "opt_out_doubtful", "control_group", "no_consent")
-
-
-def _describe_sample(facts: CampaignFacts, people: PeopleReport) -> SampleReport | None:
-    """Return what the last plan found of the sample.
-
-    It is not known if that plan was of another audience: then more people have texts than it has drawn.
-    """
-    sample = facts.outline.sample
-    if sample is None:
-        return None
-    if not facts.audiences:
-        return SampleReport(None, None, sample.share)
-    # Follow-ups leave nobody out, and so does a sample that has everybody: zeros are not recorded.
-    row = max(facts.audiences.values(), key=lambda one: one.dispositions.get("not_sampled", 0))
-    eligible = row.recipients - sum(row.dispositions.get(name, 0) for name in _BARRED)
-    drawn = eligible - row.dispositions.get("not_sampled", 0)
-    if (people.recipients or 0) > drawn:
-        return SampleReport(None, None, sample.share)
-    return SampleReport(eligible, drawn, sample.share or divide(drawn, eligible))
 
 
 _OF_TEXTED = ("queued", "blocked", "withdrawn", "uncertain", "texted")

@@ -227,7 +227,7 @@ class CompiledMessage:
 
     Attributes:
         renderers: in the default language, if the campaign has several.
-        translated: by arm and language, the default too; empty if the campaign has no `languages`.
+        translated: by arm and language, the default too; under None if the campaign has no `languages`.
     """
 
     message: Message
@@ -241,8 +241,7 @@ class CompiledMessage:
     @property
     def names(self) -> frozenset[str]:
         """The variables that its texts refer to."""
-        every = (*self.renderers.values(), *self.translated.values())
-        return frozenset[str]().union(*(renderer.names for renderer in every))
+        return frozenset[str]().union(*(renderer.names for renderer in self.translated.values()))
 
     @property
     def has_arms(self) -> bool:
@@ -275,19 +274,17 @@ def _compile_arm(
     languages: Languages | None,
 ) -> None:
     """Add the renderers of an arm; raises TemplateProblemError with what is wrong in all languages."""
-    if languages is None:
-        compiled_message.renderers[arm] = MessageRenderer(varied, compiler)
-        return
     found: dict[Diagnostic, None] = {}
-    for code in languages.known:
+    for code in (None,) if languages is None else languages.known:
+        sent = varied if code is None else varied.in_language(code)
         try:
-            renderer = MessageRenderer(varied.in_language(code), compiler, code)
-            compiled_message.translated[arm, code] = renderer
+            compiled_message.translated[arm, code] = MessageRenderer(sent, compiler, code)
         except TemplateProblemError as error:
             found.update(dict.fromkeys(error.diagnostics))
     if found:
         raise TemplateProblemError(*found)
-    compiled_message.renderers[arm] = compiled_message.translated[arm, languages.default]
+    default = None if languages is None else languages.default
+    compiled_message.renderers[arm] = compiled_message.translated[arm, default]
 
 
 class RowReporter:

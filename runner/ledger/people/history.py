@@ -198,10 +198,6 @@ class EarlierAnswer(NamedTuple):
     at: datetime | None
     value: AnswerValue
 
-    def is_after(self, other: EarlierAnswer) -> bool:
-        """Return whether this one is the later one; one without a time may be."""
-        return self.at is None or (other.at is not None and self.at > other.at)
-
 
 @dataclass(frozen=True, slots=True)
 class EarlierMessage:
@@ -282,7 +278,8 @@ def _add_answers(
             answer = EarlierAnswer(parse_moment(created), value)
             delivery = on_occasion(participant, occasion)
             before = answers.get(delivery)
-            if before is None or answer.is_after(before):
+            # One without a time may be the latest.
+            if before is None or answer.at is None or (before.at is not None and answer.at > before.at):
                 answers[delivery] = answer
 
 

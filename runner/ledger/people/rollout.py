@@ -63,10 +63,7 @@ class RolloutRecord:
 
 
 def read_rollout_record(
-    connection: Connection,
-    identity: Identity,
-    messages: Collection[str],
-    is_refusal: Callable[[str], bool],
+    connection: Connection, identity: Identity, messages: Collection[str], is_refusal: Callable[[str], bool]
 ) -> RolloutRecord:
     """Return the record of some messages of a campaign; `is_refusal` judges the detail of an outcome."""
     row = find_record(connection, identity.target, identity.names)

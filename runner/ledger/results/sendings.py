@@ -63,8 +63,10 @@ def count_sent(
     return {message: SentCount(*map(int, counts)) for message, *counts in connection.execute(query)}
 
 
-def store_audiences(connection: Connection, campaign_id: int, rows: Iterable[AudienceRow]) -> None:
-    """Replace the audiences of messages with those that an `apply` found."""
+def store_audiences(
+    connection: Connection, campaign_id: int, rows: Iterable[AudienceRow], step: AppliedStep | None = None
+) -> None:
+    """Replace the audiences of messages, and the open step, with those that an `apply` found."""
     found = [
         {
             "campaign_id": campaign_id,
@@ -76,18 +78,14 @@ def store_audiences(connection: Connection, campaign_id: int, rows: Iterable[Aud
         for row in rows
     ]
     insert_or_update(connection, audiences, found)
+    told = "" if step is None else json.dumps([step.number, step.steps, str(step.share), step.people])
+    if told or read_info(connection, f"rollout/{campaign_id}"):
+        write_info(connection, f"rollout/{campaign_id}", told)
 
 
 def store_audience_trace(connection: Connection, campaign_id: int, trace: str) -> None:
     """Store what a campaign's audience is like in an `apply`, as text."""
     write_info(connection, f"audience/{campaign_id}", trace)
-
-
-def store_step(connection: Connection, campaign_id: int, step: AppliedStep | None) -> None:
-    """Store the open step of a campaign's rollout in an `apply`; None if it has none any more."""
-    told = "" if step is None else json.dumps([step.number, step.steps, str(step.share), step.people])
-    if told or read_info(connection, f"rollout/{campaign_id}"):
-        write_info(connection, f"rollout/{campaign_id}", told)
 
 
 def read_step(connection: Connection, campaign_id: int) -> AppliedStep | None:

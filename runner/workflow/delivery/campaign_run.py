@@ -13,12 +13,7 @@ from runner.git.command import Git, GitError, hide_credentials
 from runner.ledger.locks.campaign_lock import find_run_url
 from runner.ledger.report_model import AudienceRow
 from runner.ledger.results.runs import make_run
-from runner.ledger.results.sendings import (
-    read_audience_trace,
-    store_audience_trace,
-    store_audiences,
-    store_step,
-)
+from runner.ledger.results.sendings import read_audience_trace, store_audience_trace, store_audiences
 from runner.reasons import LEFT, Disposition
 from runner.text.include import include_folder
 from runner.timing.zone import load_zone
@@ -133,11 +128,10 @@ def keep_audiences(ledger: Ledger, planned: Sequence[PlanResult], at: str) -> No
         for item in planned:
             campaign_id = item.record.require_entered()
             rows = [_describe(message, at) for message in item.plan.messages]
-            store_audiences(connection, campaign_id, rows)
+            store_audiences(connection, campaign_id, rows, item.plan.rollout)
             before = read_trace(read_audience_trace(connection, campaign_id))
             trace = traces[item.campaign.name].add_columns(before)
             store_audience_trace(connection, campaign_id, trace.write())
-            store_step(connection, campaign_id, item.plan.rollout)
 
 
 def _describe(message: MessagePlan, at: str) -> AudienceRow:
