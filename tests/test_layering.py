@@ -19,6 +19,7 @@ STOREYS: tuple[tuple[str, ...], ...] = (
     ("runner.telemetry",),
     ("runner.source", "runner.git", "runner.github"),
     ("runner.settings", "runner.timing", "runner.optout"),
+    ("runner.campaign.message_model",),
     ("runner.campaign.model",),
     ("runner.audience",),
     ("runner.text",),
@@ -38,7 +39,12 @@ SANDBOX_STOREYS = (
 )
 """Layers of the sandbox above its core: each may import those below it."""
 VALUES_BELOW: dict[str, set[str]] = {
-    "runner.campaign.model": {"runner.source.diagnostic", "runner.timing.schedule"},
+    "runner.campaign.message_model": {"runner.source.diagnostic", "runner.timing.schedule"},
+    "runner.campaign.model": {
+        "runner.campaign.message_model",
+        "runner.source.diagnostic",
+        "runner.timing.schedule",
+    },
     "runner.ledger.model": set(),
     "runner.ledger.report_model": {"runner.document", "runner.ledger.model"},
     "runner.service.model": {"runner.errors"},

@@ -24,6 +24,7 @@ from runner.campaign.model import FileRecipients, InlineRecipient, RecipientSour
 from runner.errors import CampaignError
 from runner.source.diagnostic import Diagnostic, Problems
 from runner.timing.dates import CellTime, read_time
+from runner.timing.zone import find_zones
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -160,8 +161,15 @@ class OtherDates:
 
     def list_dates(self, recipient: Recipient) -> tuple[str, ...]:
         """Return the dates of a row that messages go by, the same for each way to write them."""
-        read = (read_time(str(recipient.vars.get(name, ""))) for name in self._columns)
-        return tuple(one.canonical if isinstance(one, CellTime) else "" for one in read)
+        zones = (recipient.timezone,) if recipient.timezone else find_zones(recipient.phone)
+
+        def write(cell: CellTime | object) -> str:
+            if not isinstance(cell, CellTime):
+                return ""
+            # In one time zone a time with an offset may be the same as one without.
+            return cell.canonical if len(zones) != 1 else str(cell.find_moments(zones[0])[0])
+
+        return tuple(write(read_time(str(recipient.vars.get(name, "")))) for name in self._columns)
 
     def add(self, recipient: Recipient) -> None:
         """Add a row, in the order of the audience."""

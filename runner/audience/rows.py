@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from re import Pattern
 
     from runner.audience.table import Table
-    from runner.campaign.model import Landlines, Languages, PhoneForm, RecipientSource
+    from runner.campaign.message_model import Languages
+    from runner.campaign.model import Landlines, PhoneForm, RecipientSource
 
 
 Value = TypeVar("Value")

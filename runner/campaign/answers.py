@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.campaign.model import SCORED
+from runner.campaign.message_model import SCORED
 from runner.campaign.scales import NO_POINT, read_points
 from runner.source.normalize import fold_answer
 from runner.source.quantity import read_leading_number, read_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-    from runner.campaign.model import Campaign, Question, ResponseValue, Scale, TemplateText
+    from runner.campaign.message_model import Question, ResponseValue, Scale, TemplateText
+    from runner.campaign.model import Campaign
     from runner.text.template import TextCompiler
 
     AnswerReader = Callable[[str, str, str, str], "AnswerValue | None"]
@@ -38,13 +39,14 @@ class Endings:
         self._last: set[tuple[str, str]] = set()
         self._concluding: dict[tuple[str, str], set[str]] = defaultdict(set)
         for message in campaign.messages:
-            for sent in campaign.iterate_sent(message):
+            for sent in (message, *campaign.list_arms(message.id).values()):
                 if sent.questions:
                     self._last.add((message.id, sent.questions[-1].tag))
                 for question in sent.questions:
                     if question.conclude_on is not None:
-                        ending = compiler.outline(question.conclude_on, campaign.vars)
-                        self._concluding[message.id, question.tag].add(fold_answer(ending))
+                        responses = outline_responses(campaign, compiler, question)
+                        endings = outline_all(campaign, compiler, question.conclude_on)
+                        self._concluding[message.id, question.tag] |= find_endings(responses, endings)
         self.questions = frozenset(tag for _, tag in (*self._last, *self._concluding))
 
     def ends(self, message: str, question: str, response: str) -> bool:
@@ -81,6 +83,17 @@ def find_places(responses: Sequence[Sequence[str]]) -> dict[str, int]:
         for place in range(len(responses)):
             meant.setdefault(str(place + 1), {place})
     return {text: min(places) for text, places in meant.items() if len(places) == 1}
+
+
+def find_endings(responses: Sequence[Sequence[str]], endings: Collection[str]) -> frozenset[str]:
+    """Return what is read as an answer that ends the survey, as `fold_answer` has it.
+
+    `endings` are its texts in all languages: all that is read as the response that they are ends it, too.
+    """
+    places, ending = find_places(responses), set(map(fold_answer, endings))
+    meant = {places[text] for text in ending & places.keys()}
+    offered = {fold_answer(text) for texts in responses for text in texts}
+    return frozenset(ending - offered).union(text for text, place in places.items() if place in meant)
 
 
 def build_value_reader(

@@ -13,7 +13,8 @@ from runner.audience.consent import find_date_problem
 from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file
 from runner.audience.phone import REGION_HINT, find_region_fault
-from runner.campaign.model import SCORED, AnswerCondition, FileRecipients, RecipientSource
+from runner.campaign.message_model import SCORED, AnswerCondition
+from runner.campaign.model import FileRecipients, RecipientSource
 from runner.campaign.translations import find_translation_problems
 from runner.campaign.variants import find_problems
 from runner.source.diagnostic import Diagnostic, Position
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
     from pathlib import Path
 
-    from runner.campaign.model import Campaign, Message, Question, Rollout, RolloutStep
+    from runner.campaign.message_model import Message, Question
+    from runner.campaign.model import Campaign, Rollout, RolloutStep
     from runner.source.yaml import Key, YamlDocument
 
 COMMAND_WORDS = frozenset(
@@ -363,6 +365,9 @@ def _check_sample(campaign: Campaign, document: YamlDocument) -> Iterator[Diagno
             "the sample has no `seed`: with the campaign's new name for one, other people would be drawn",
             f"write `seed: {former}` to go on with the people drawn so far, or a new one to draw anew",
         )
+    if campaign.sample is not None and campaign.sample.share == 0:
+        words = "a sample of 0% texts nobody, ever"
+        yield campaign.sample.position.problem("sample-nobody", words, "write a share above 0%, as in 10%")
     if campaign.limits.completes is not None and not campaign.list_surveys():
         yield document.position(["limits", "completes"]).problem(
             "limits-completes",

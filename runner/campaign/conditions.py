@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.campaign.answers import build_value_reader, outline_responses
-from runner.campaign.model import SCORED, AnswerCondition
+from runner.campaign.message_model import SCORED, AnswerCondition
 from runner.campaign.scales import NO_POINT
 from runner.source.normalize import fold_answer, suggest
 from runner.source.quantity import write_duration
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from runner.campaign.answers import AnswerReader, AnswerValue
-    from runner.campaign.model import Campaign, Message, Question
+    from runner.campaign.message_model import Message, Question
+    from runner.campaign.model import Campaign
     from runner.source.diagnostic import Diagnostic, Position
     from runner.text.template import TextCompiler
 

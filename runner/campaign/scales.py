@@ -20,7 +20,7 @@ from runner.source.yaml import read_yaml
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from runner.campaign.model import ResponseValue, Scale
+    from runner.campaign.message_model import ResponseValue, Scale
 
 _Written = str | dict[str, str]
 _FILE = Path(__file__).with_name("scale_words.yaml")

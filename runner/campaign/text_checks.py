@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from runner.audience.rows import read_header
 from runner.audience.table import normalize_name
 from runner.campaign.conditions import find_condition_problems
-from runner.campaign.model import SCORED, FileRecipients
+from runner.campaign.message_model import SCORED
+from runner.campaign.model import FileRecipients
 from runner.campaign.scales import find_scale_problem
 from runner.source.normalize import suggest
 from runner.source.quantity import read_leading_number
@@ -25,7 +26,8 @@ from runner.text.template import TextCompiler, template_diagnostic, variable_dia
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runner.campaign.model import Campaign, Message, Question, TemplateText
+    from runner.campaign.message_model import Message, Question, TemplateText
+    from runner.campaign.model import Campaign
     from runner.source.diagnostic import Diagnostic
 
 _MAY_DO_WITHOUT = re.compile(r"\bd(?:efault)?\b|\b(?:un)?defined\b|\bis_yes\b|\binclude\b")

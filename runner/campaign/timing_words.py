@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.campaign.conditions import describe_condition
-from runner.campaign.model import AnswerCondition
+from runner.campaign.message_model import AnswerCondition
 from runner.source.quantity import write_duration
 from runner.timing.window import DAYS, MINUTES_A_DAY, format_clock
 from runner.timing.zone import load_zone
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from runner.campaign.model import Campaign, Message
+    from runner.campaign.message_model import Message
+    from runner.campaign.model import Campaign
     from runner.timing.window import WeeklyWindow
 
 _WHOM = {"answered": ", to those who have answered", "unanswered": ", to those who have not answered"}

@@ -6,7 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from runner.campaign.model import SCORED, FileRecipients, InlineRecipient
+from runner.campaign.message_model import SCORED
+from runner.campaign.model import FileRecipients, InlineRecipient
 from runner.source.json_schema import schema_text
 from runner.source.normalize import fold_answer, suggest
 from runner.source.quantity import read_leading_number
@@ -14,7 +15,8 @@ from runner.source.quantity import read_leading_number
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.campaign.model import Campaign, Languages, Message, Question, RecipientSource, TemplateText
+    from runner.campaign.message_model import Languages, Message, Question, TemplateText
+    from runner.campaign.model import Campaign, RecipientSource
     from runner.source.diagnostic import Diagnostic
     from runner.source.yaml import YamlDocument
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from runner.campaign.model import Analysis, Arm, Message, Variants
+    from runner.campaign.message_model import Arm, Message
+    from runner.campaign.model import Analysis, Variants
     from runner.source.diagnostic import Diagnostic
 
 _WORD_BITS = 64

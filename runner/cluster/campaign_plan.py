@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
     from runner.audience.audience import Role
     from runner.audience.consent import ConsentChange
-    from runner.campaign.model import Campaign, Message
+    from runner.campaign.message_model import Message
+    from runner.campaign.model import Campaign
     from runner.cluster.audience_scatter import ScatteredRow
     from runner.cluster.folder import SharedFolder
     from runner.cluster.plan_job import PlanJob

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.audience.renumbering import list_forms
-from runner.campaign.model import is_of_other_wave
+from runner.campaign.message_model import is_of_other_wave
 from runner.delivery.comparison import (
     Candidate,
     Offered,

@@ -14,6 +14,8 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeVar
 
+from runner.ledger.model import DATE, on_occasion
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -22,8 +24,6 @@ Kind = TypeVar("Kind")
 _BITS = 80
 _OF_CLOCKS = ":"
 """In each date with its time, and in no name of a wave."""
-DATE = "date:"
-"""The beginning of occasions on record that are dates."""
 _DIGITS = 32  # of the longest fingerprint: 128 bits
 _WORD_BITS = 64
 _WORD_MASK = 2**_WORD_BITS - 1
@@ -69,16 +69,6 @@ class TargetKey:
         """
         said = purpose.encode() + b"\0" + text
         return hashlib.blake2b(said, key=self._key, digest_size=16, person=b"runner seal").hexdigest()
-
-
-def on_occasion(fingerprint: str, occasion: str) -> str:
-    """Return the key of a person's delivery on an occasion: the fingerprint alone if there is none."""
-    return f"{fingerprint}@{occasion}" if occasion else fingerprint
-
-
-def find_wave(occasion: str) -> str:
-    """Return the wave that an occasion on record is; empty for a date, or none."""
-    return "" if occasion.startswith(DATE) else occasion
 
 
 def launch_key(

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from runner.errors import LedgerError
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import exclude_others
-from runner.ledger.fingerprint import DATE
+from runner.ledger.model import DATE
 from runner.ledger.people.opt_outs import NOBODY
 from runner.ledger.record.deliveries import renew_launch_keys
 from runner.ledger.record.unsettled import UNEXPLAINED

@@ -19,6 +19,8 @@ Fingerprint = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{20}$")]
 SUPPRESSIONS_SUFFIX = ".suppressions.json"
 APPROVALS_SUFFIX = ".approvals.json"
 """The ending of files of suppressions, after the target's name."""
+DATE = "date:"
+"""The beginning of occasions on record that are dates."""
 ENDED = "COMPLETE"
 """The status of a session that has ended."""
 QUEUED = "QUEUED"
@@ -205,6 +207,16 @@ class StoredResult(NamedTuple):
     created: str
     updated: str
     non_answer: str = ""
+
+
+def on_occasion(fingerprint: str, occasion: str) -> str:
+    """Return the key of a person's delivery on an occasion: the fingerprint alone if there is none."""
+    return f"{fingerprint}@{occasion}" if occasion else fingerprint
+
+
+def find_wave(occasion: str) -> str:
+    """Return the wave that an occasion on record is; empty for a date, or none."""
+    return "" if occasion.startswith(DATE) else occasion
 
 
 def count_on(deliveries: Collection[str], occasion: str) -> int:

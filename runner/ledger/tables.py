@@ -17,6 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
     case,
     false,
+    func,
     select,
     text,
     true,
@@ -231,6 +232,10 @@ campaign_pauses = _table(
     *_texts("state", "at"),
     Column("reason", LedgerText, nullable=False),
 )
+
+
+ANSWER = func.coalesce(func.nullif(results.c.result_response, ""), results.c.result_answer).label("answer")
+"""What a result says: the response in words, or else its code."""
 
 
 def in_wave(campaign_id: int, wave: str = "") -> ColumnElement[bool]:

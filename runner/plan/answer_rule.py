@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.campaign.conditions import AnswerTest
-from runner.campaign.model import AnswerCondition
+from runner.campaign.message_model import AnswerCondition
 from runner.plan.decisions import Decision, Follow
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.campaign.answers import AnswerValue
-    from runner.campaign.model import After, Campaign, Message
+    from runner.campaign.message_model import After, Message
+    from runner.campaign.model import Campaign
     from runner.ledger.model import RecordedDeliveries
     from runner.ledger.people.history import EarlierAnswer, EarlierLaunch, EarlierMessage
     from runner.plan.plan_context import PlanContext

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.ledger.fingerprint import on_occasion
+from runner.ledger.model import on_occasion
 from runner.plan.decisions import NEVER
 from runner.timing.dates import CellTime, DatedText, read_time
 from runner.timing.decision import Timekeeper
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.audience.audience import Recipient
-    from runner.campaign.model import Campaign, Message
+    from runner.campaign.message_model import Message
+    from runner.campaign.model import Campaign
     from runner.ledger.fingerprint import TargetKey
     from runner.plan.decisions import Decision
 

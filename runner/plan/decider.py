@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from runner.audience.renumbering import list_forms
 from runner.campaign.variants import Draw, draw_shares
-from runner.ledger.fingerprint import on_occasion
+from runner.ledger.fingerprint import FingerprintSet
+from runner.ledger.model import on_occasion
 from runner.plan.answer_rule import describe_unread, find_follows, find_rules
 from runner.plan.dates import Dates, rank_by_date
 from runner.plan.decisions import NEVER, Decision, Outlook, QueueRule, may_meet
@@ -17,11 +18,12 @@ from runner.timing.dates import DatedText
 from runner.timing.decision import Defer, SendNow, Timekeeper
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import date, datetime
 
     from runner.audience.audience import Recipient
-    from runner.campaign.model import Campaign, FrequencyCap, Message
+    from runner.campaign.message_model import Message
+    from runner.campaign.model import Campaign, FrequencyCap
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import RecordedDeliveries
     from runner.plan.plan_context import PlanContext
@@ -78,8 +80,7 @@ class Decider:
         self._draw = Draw(campaign.variants) if campaign.variants is not None else None
         self._sampled_below = None if context is None or ignore_time else context.sampled_below
         self._draw_sample = draw_shares(campaign.sample.seed, "sample") if campaign.sample else None
-        is_sized = campaign.sample is not None and campaign.sample.size is not None
-        self._sampled = self.list_sampled() if is_sized and self._sampled_below is not None else set()
+        self._sampled = FingerprintSet() if context is None else context.sampled
         self._must_consent = campaign.policy.consent == "required"
         self._is_timed = context is not None and not ignore_time
         self._timekeepers = self._make_timekeepers()
@@ -196,7 +197,9 @@ class Decider:
                 decision = Decision(index, "no_date")
             decision = decision or self._assign(index, compiled_message, row, dated, reporter)
             found.append(decision if time is None else decision._replace(occasion=time.canonical))
-        return min(found, key=rank_by_date)
+        first = min(found, key=rank_by_date)
+        later = [one for one in found if one is not first and (one.counts or one.comes_later)]
+        return first._replace(further=tuple([one.payload or one.coming for one in later]))
 
     def _bar(
         self,
@@ -210,7 +213,7 @@ class Decider:
         found = self._find_record(index, compiled_message, known_as)
         if found is None and barred is not None:
             found = Decision(index, barred)
-        if found is None and self._is_left_out(compiled_message.message, recipient.phone):
+        if found is None and self._is_left_out(recipient.phone):
             found = Decision(index, "not_sampled")
         if found is None or found.disposition not in _UNDECIDED:
             return found
@@ -272,13 +275,15 @@ class Decider:
                 found = Decision(index, "unresolved", reasons=(UNEXPLAINED,) if is_unexplained else ())
         return found
 
-    def _is_left_out(self, message: Message, phone: str) -> bool:
-        """Return whether a person is not in the sample; follow-ups go to whom the message before went to."""
+    def _is_left_out(self, phone: str) -> bool:
+        """Return whether a person is not in the sample: was not drawn, and got nothing of it before."""
         bound, draw = self._sampled_below, self._draw_sample
-        if bound is None or draw is None or message.after is not None or draw(phone) < bound:
-            return False
-        # The bound is for those who are still lacking: people who got one message get the others, too.
-        return not self._is_among(self._sampled, phone)
+        return (
+            bound is not None
+            and draw is not None
+            and draw(phone) >= bound
+            and not self._is_among(self._sampled, phone)
+        )
 
     def list_sampled(self) -> set[str]:
         """Return the fingerprints of people who got a sampled message, or may have, in this wave if any."""
@@ -288,7 +293,7 @@ class Decider:
         ending = f"@{self._occasion}" if self._occasion else ""
         return {one.partition("@")[0] for one in found if one.endswith(ending)}
 
-    def may_draw(self, recipient: Recipient, texted: Collection[str], last_day: date | None) -> bool:
+    def may_draw(self, recipient: Recipient, texted: set[str], last_day: date | None) -> bool:
         """Return whether somebody may be texted, and was not: a sample is of these."""
         day = recipient.consent_day
         if last_day is not None and day is not None and day > last_day:
@@ -297,7 +302,7 @@ class Decider:
             return False
         return not self._is_among(texted, recipient.phone)
 
-    def _is_among(self, people: Collection[str], phone: str) -> bool:
+    def _is_among(self, people: FingerprintSet | set[str], phone: str) -> bool:
         key = self._key
         return key is not None and any(key.fingerprint(one) in people for one in list_forms(phone))
 

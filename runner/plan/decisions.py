@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from runner.audience.audience import Recipient
-    from runner.campaign.model import Campaign, Message
+    from runner.campaign.message_model import Message
+    from runner.campaign.model import Campaign
     from runner.ledger.fingerprint import OpenSession
     from runner.reasons import Disposition
     from runner.text.payload import CompiledMessage, Payload
@@ -65,6 +66,7 @@ class Decision(NamedTuple):
         may_queue: whether it may queue at the service behind an open survey.
         earliest: the moment before which a waiting follow-up does not go; None if unknown.
         occasion: of the delivery; empty if the message goes once.
+        further: the contents for the person's other dates that are still to come; None for an unknown one.
     """
 
     message: int
@@ -83,6 +85,7 @@ class Decision(NamedTuple):
     is_left: bool = False
     earliest: datetime | None = None
     occasion: str = ""
+    further: tuple[Payload | None, ...] = ()
 
     @property
     def comes_later(self) -> bool:
@@ -113,6 +116,7 @@ class Decision(NamedTuple):
             coming=payload,
             is_left=disposition == "over_limit",
             occasion=self.occasion,
+            further=self.further,
         )
 
     def give_up(self, disposition: Disposition) -> Decision:

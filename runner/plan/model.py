@@ -15,7 +15,8 @@ from runner.wording import count_words
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from runner.campaign.model import Campaign, Message
+    from runner.campaign.message_model import Message
+    from runner.campaign.model import Campaign
     from runner.ledger.people.replies import UnreadReplies
     from runner.ledger.people.suppressions import Pause
     from runner.plan.rollout import OpenStep

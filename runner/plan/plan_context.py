@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runner.ledger.fingerprint import OpenSession
+from runner.ledger.fingerprint import FingerprintSet, OpenSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,6 +42,7 @@ class PlanContext:
         pause: a person's request to pause the campaign; None if there is none.
         unread: unread replies on the target; None if there are none.
         sampled_below: the bound for draws of people in the sample who were not texted yet; None to draw none.
+        sampled: people in the sample, by fingerprint, since they were texted, or may have been.
         step: the open step of the rollout; None without one.
         rollout: the record that the open step is found by; None without a rollout.
         completed: people who have answered to the end; None without `limits.completes`.
@@ -60,6 +61,7 @@ class PlanContext:
     unread: UnreadReplies | None = None
     waves: Mapping[str, int] = field(default_factory=dict)
     sampled_below: int | None = None
+    sampled: FingerprintSet = field(default_factory=FingerprintSet)
     step: OpenStep | None = None
     completed: int | None = None
     rollout: RolloutRecord | None = None

@@ -49,9 +49,12 @@ class PlanTally:
     def add(self, assignment: Decision) -> bool:
         """Count one recipient; return whether they may get the message later."""
         _, why, payload, arm, _, due, reasons, largest, _, _, coming, is_sure, may_queue, is_left, first = (
-            assignment[:-1]  # without its occasion
+            assignment[:-2]  # without its occasion, and those that follow
         )
         comes_later = False
+        for other in assignment.further:
+            least, most = (None, 0) if other is None else (other.segments, other.segments_max)
+            self._coming["deferred", False, arm, least, most, False] += 1
         if payload is not None:
             sizes = payload.segments, payload.segments_max, payload.largest
             self._sent[arm, *sizes, may_queue, payload.language] += 1

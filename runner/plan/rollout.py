@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from runner.audience.renumbering import list_forms
 from runner.campaign.variants import SHARES, draw_shares
 from runner.document import Count, Part
-from runner.ledger.fingerprint import on_occasion
+from runner.ledger.model import on_occasion
 from runner.ledger.people.suppressions import ROLLOUT
 from runner.ledger.report_model import AppliedStep
 from runner.plan.guards import is_above
@@ -63,9 +63,13 @@ class JudgedGuard(Part, frozen=True):
     def describe(self) -> str:
         """Return its figures in words."""
         share = write_share(round(Fraction(self.count, max(1, self.people)), 3))
+        return f"{self.count:,} {self.base} ({share}; limit {write_share(self.limit)})"
+
+    @property
+    def base(self) -> str:
+        """The people that its share is of, in words."""
         one, many, happened = _EVENTS[self.name]
-        people = count_words(self.people, one, many)
-        return f"{self.count:,} of {people} {happened} ({share}; limit {write_share(self.limit)})"
+        return f"of {count_words(self.people, one, many)} {happened}"
 
 
 class OpenStep(AppliedStep, frozen=True, kw_only=True):
@@ -85,6 +89,7 @@ class OpenStep(AppliedStep, frozen=True, kw_only=True):
         hold_s: seconds from the last text to the end of the step; None in the last step.
         opens_at: the end of the hold, UTC; None if it is not known yet.
         guards: with the figures so far.
+        wave: the wave of the campaign; empty if it has none.
     """
 
     texted: Count
@@ -94,16 +99,26 @@ class OpenStep(AppliedStep, frozen=True, kw_only=True):
     hold_s: Count | None = None
     opens_at: datetime | None = None
     guards: tuple[JudgedGuard, ...] = ()
+    wave: str = ""
 
     @property
     def title(self) -> str:
         """The beginning of the reason of its pause."""
-        return f"{ROLLOUT}{self.number} ({write_share(self.share)}): "
+        wave = f", wave {self.wave}" if self.wave else ""
+        return f"{ROLLOUT}{self.number} ({write_share(self.share)}{wave}): "
 
     @property
     def reason(self) -> str:
         """The reason to pause the campaign: the figures of its broken guards."""
         return self.title + "; ".join(one.describe() for one in self.guards if one.is_broken)
+
+    def is_accepted(self, reason: str) -> bool:
+        """Return whether a person who has ended a pause for a reason knew of its broken guards.
+
+        Figures of a step that has more people by now are others.
+        """
+        broken = [one for one in self.guards if one.is_broken]
+        return reason.startswith(self.title) and all(f" {one.base}" in reason for one in broken)
 
     def admits(self, draw: int) -> bool:
         """Return whether somebody, by their draw, is in it."""
@@ -136,12 +151,14 @@ class OpenStep(AppliedStep, frozen=True, kw_only=True):
 class _Tally:
     """People of a step, or of all up to it.
 
+    `later` people wait for an open survey or the frequency cap: they hold a step up if nobody has a text.
     `last` is the time of their last text, and `read` that as of which all their answers are known: None if
     there are no texts, or some were never read.
     """
 
     people: int = 0
     waiting: int = 0
+    later: int = 0
     unclear: int = 0
     texted: int = 0
     refused: int = 0
@@ -164,7 +181,7 @@ class _Tally:
         return JudgedGuard(guard.name, guard.limit, count, people, is_above(count, people, guard.limit))
 
 
-_SUMS = ("people", "waiting", "unclear", "texted", "refused", "opted_out", "unread")
+_SUMS = ("people", "waiting", "later", "unclear", "texted", "refused", "opted_out", "unread")
 
 
 class StepSurvey:
@@ -233,6 +250,7 @@ class StepSurvey:
         own = _Tally(
             people=1,
             waiting=is_waiting,
+            later=not is_waiting and not ways.isdisjoint(("open_session", "capped")),
             unclear="unresolved" in ways,
             texted=bool(texts),
             refused=is_refused and not texts,
@@ -253,8 +271,8 @@ class StepSurvey:
                 tally.texted + tally.waiting
             )
             found = self._describe(number, tally, now)
-            is_accepted = self._record.accepted.startswith(found.title)
-            is_passed = found.state == "last" or (found.state == "broken" and is_accepted)
+            is_accepted = found.state == "broken" and found.is_accepted(self._record.accepted)
+            is_passed = found.state == "last" or is_accepted
             if is_kept or is_passed:
                 continue
             return found.replace(state="paused") if paused_for.startswith(found.title) else found
@@ -265,11 +283,12 @@ class StepSurvey:
         step, is_last = self._rollout.steps[number], number + 1 == len(self._rollout.steps)
         hold = step.hold or timedelta()
         opens_at = None if tally.last is None else (tally.last + hold).astimezone(UTC)
+        waiting = tally.waiting or (tally.later if tally.last is None else 0)
         guards = tuple(tally.judge(guard) for guard in self._rollout.guards)
         state: State = "last"
         if is_last:
             opens_at = None
-        elif tally.waiting:
+        elif waiting:
             state, opens_at = "sending", None
         elif tally.unclear:
             state, opens_at = "unresolved", None
@@ -285,10 +304,11 @@ class StepSurvey:
             share=step.share,
             people=tally.people,
             texted=tally.texted,
-            waiting=tally.waiting,
+            waiting=waiting,
             state=state,
             next_share=None if is_last else self._rollout.steps[number + 1].share,
             hold_s=None if is_last else int(hold.total_seconds()),
             opens_at=opens_at,
             guards=guards,
+            wave=self._occasion,
         )

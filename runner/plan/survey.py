@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from runner.audience.audience import AudienceTally, find_consent_changes, iterate_audience, read_excluded
 from runner.campaign.variants import SHARES, draw_shares
+from runner.ledger.fingerprint import FingerprintSet
 from runner.ledger.model import format_moment
 from runner.ledger.people.suppressions import Pause
 from runner.plan.decider import Decider
@@ -24,7 +25,7 @@ from runner.source.diagnostic import Problems
 from runner.text.payload import RowReporter
 
 if TYPE_CHECKING:
-    from runner.campaign.model import Campaign, Sample
+    from runner.campaign.model import AudienceSample, Campaign
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import RecordedDeliveries
     from runner.plan.plan_context import PlanContext
@@ -35,8 +36,7 @@ def survey_audience(
 ) -> PlanContext:
     """Return a plan's context with what the audience decides; nothing is read unless a rule needs it."""
     if campaign.sample is not None:
-        bound = _find_bound(campaign, campaign.sample, known, key, context)
-        context = replace(context, sampled_below=bound)
+        context = _draw_sample(campaign, campaign.sample, known, key, context)
     record = context.rollout
     if campaign.rollout is None or record is None:
         return context
@@ -63,21 +63,26 @@ def _open_step(
     return replace(context, step=step, pause=pause)
 
 
-def _find_bound(
-    campaign: Campaign, sample: Sample, known: RecordedDeliveries, key: TargetKey, context: PlanContext
-) -> int:
-    """Return the bound of the sample's share, or the one that lets so many people in as it lacks.
+def _draw_sample(
+    campaign: Campaign,
+    sample: AudienceSample,
+    known: RecordedDeliveries,
+    key: TargetKey,
+    context: PlanContext,
+) -> PlanContext:
+    """Return the context with the bound of the sample's share, or one that lets in as many as it lacks.
 
     People who were texted, or may have been, are in it, whether the audience still has them or not.
     """
-    if sample.share is not None:
-        return int(sample.share * SHARES)
     decider = Decider(campaign, [], read_excluded(campaign, Problems()), known, key, context)
     texted = decider.list_sampled()
+    context = replace(context, sampled=FingerprintSet.of(texted))
+    if sample.share is not None:
+        return replace(context, sampled_below=int(sample.share * SHARES))
     lacking = (sample.size or 0) - len(texted)
     draw, last_day = draw_shares(sample.seed, "sample"), find_last_day(campaign, context)
     changes = find_consent_changes(campaign, last_day)
     people = iterate_audience(campaign, frozenset(), Problems(), AudienceTally(), changes)
     draws = (draw(one.phone) for one in people if decider.may_draw(one, texted, last_day))
     lowest = heapq.nsmallest(lacking, draws) if lacking > 0 else []
-    return lowest[-1] + 1 if lowest else 0
+    return replace(context, sampled_below=lowest[-1] + 1 if lowest else 0)

@@ -7,7 +7,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from runner.campaign.model import SCORED
+from runner.campaign.message_model import SCORED
 from runner.campaign.scales import read_points
 from runner.report.facts import AnswerReading, GroupTally, PooledOutline, QuestionOutline, Tally
 from runner.report.people_model import ColumnReport, GroupReport

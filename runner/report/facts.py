@@ -17,7 +17,8 @@ from runner.report.scores import divide
 if TYPE_CHECKING:
     from datetime import date, datetime
 
-    from runner.campaign.model import ResponseValue, Sample
+    from runner.campaign.message_model import ResponseValue
+    from runner.campaign.model import AudienceSample
     from runner.ledger.report_model import (
         AppliedStep,
         AudienceRow,
@@ -166,7 +167,7 @@ class CampaignOutline:
     description: str | None = None
     owner: str | None = None
     goal: Fraction | None = None
-    sample: Sample | None = None
+    sample: AudienceSample | None = None
     completes: int | None = None
 
 
@@ -198,17 +199,22 @@ class CampaignFacts:
     wave: str = ""
     step: AppliedStep | None = None
 
-    def describe_sample(self) -> SampleReport | None:
-        """Return what the last plan found of the sample, of the messages that start the campaign."""
+    def describe_sample(self, people: PeopleReport) -> SampleReport | None:
+        """Return what the last plan found of the sample, whose `people` were texted.
+
+        It is not known if that plan was of another audience: then more people have texts than it has drawn.
+        """
         sample = self.outline.sample
         if sample is None:
             return None
-        rows = [row for row in self.audiences.values() if "not_sampled" in row.dispositions]
-        if not rows:
+        if not self.audiences:
             return SampleReport(None, None, sample.share)
-        row = max(rows, key=lambda one: one.dispositions["not_sampled"])
+        # A sample that has everybody leaves nobody out: zeros are not recorded.
+        row = max(self.audiences.values(), key=lambda one: one.dispositions.get("not_sampled", 0))
         eligible = row.recipients - sum(row.dispositions.get(name, 0) for name in _BARRED)
-        drawn = eligible - row.dispositions["not_sampled"]
+        drawn = eligible - row.dispositions.get("not_sampled", 0)
+        if (people.recipients or 0) > drawn:
+            return SampleReport(None, None, sample.share)
         return SampleReport(eligible, drawn, sample.share or divide(drawn, eligible))
 
 

@@ -8,7 +8,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from runner.campaign.answers import outline_all, outline_responses
-from runner.campaign.model import SCORED, Analysis, Campaign, Message
+from runner.campaign.message_model import SCORED, Message
+from runner.campaign.model import Analysis, Campaign
 from runner.campaign.scales import read_points
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.people.replies import count_waiting
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from fractions import Fraction
 
+    from runner.campaign.model import Analysis, Campaign
     from runner.ledger.report_model import OptOutReply
     from runner.ledger.target_key import LedgerConnection
     from runner.report.facts import Way

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.audience.audience import Recipient
-    from runner.campaign.model import Campaign, Languages, Message, Question, TemplateText, Variables
+    from runner.campaign.message_model import Languages, Message, Question, TemplateText
+    from runner.campaign.model import Campaign, Variables
     from runner.source.diagnostic import Problems
     from runner.text.outgoing import Definition
 

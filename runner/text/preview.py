@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from runner.campaign.model import AnswerCondition
+from runner.campaign.message_model import AnswerCondition
 from runner.document import Count, Part
 from runner.source.normalize import fold_answer
 from runner.source.quantity import read_leading_number, write_duration
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.audience.audience import Recipient
-    from runner.campaign.model import Campaign, Message
+    from runner.campaign.message_model import Message
+    from runner.campaign.model import Campaign
     from runner.text.outgoing import Definition
     from runner.text.payload import MessageRenderer, Payload
 

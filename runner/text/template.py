@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from jinja2.runtime import Context
 
-    from runner.campaign.model import TemplateText, Variables
+    from runner.campaign.message_model import TemplateText
+    from runner.campaign.model import Variables
 
 
 _Place = tuple[str | None, int | None]

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from runner.workflow.workspace.workspace import Workspace
 
 _LANGUAGES = ("language", "lang", "locale")
-"""Columns of the audience that have people's languages: the first that there is."""
+"""Columns of the audience that have people's languages, after those named so: the first that there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +366,8 @@ def _need_audience(campaign: Campaign, what: str) -> None:
 
 
 def _find_language(campaign: Campaign) -> NamedColumn | None:
-    for name in _LANGUAGES:
+    named = (one.language_column for one in campaign.recipients if isinstance(one, FileRecipients))
+    for name in (*filter(None, named), *_LANGUAGES):
         with suppress(CampaignError):
             return find_named_column(campaign, name)
     return None

@@ -18,7 +18,8 @@ from runner.workflow.campaigns import show_path
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from runner.campaign.model import Campaign, Message, TemplateText
+    from runner.campaign.message_model import Message, TemplateText
+    from runner.campaign.model import Campaign
     from runner.text.preview import CaseFinder, CaseReason, Conversation
     from runner.view.blocks import Block
 

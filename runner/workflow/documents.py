@@ -25,7 +25,7 @@ from runner.workflow.plans.saved import describe_campaign, name_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from runner.campaign.model import Message
+    from runner.campaign.message_model import Message
     from runner.plan.documents import FindableDifference
     from runner.plan.model import MessagePlan
     from runner.workflow.plans.planning import PlanResult

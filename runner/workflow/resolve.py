@@ -11,8 +11,7 @@ from runner.delivery.comparison import Verdict, is_same_text
 from runner.delivery.launch_list import write_moment
 from runner.document import Count, Described, Document, FailedCampaign, Part, build
 from runner.errors import RunnerError, UsageError
-from runner.ledger.fingerprint import find_wave
-from runner.ledger.model import Outcome
+from runner.ledger.model import Outcome, find_wave
 from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.record.entry import adopt_in_part, dismiss_launches, list_unexplained
 from runner.ledger.record.unsettled import list_unsettled

@@ -11,8 +11,7 @@ from runner.audience.phone import mask_phone
 from runner.audience.renumbering import list_forms
 from runner.document import Document, Moment, Part, build
 from runner.ledger.files.suppressions import Source, State
-from runner.ledger.fingerprint import find_wave
-from runner.ledger.model import format_moment, parse_moment
+from runner.ledger.model import find_wave, format_moment, parse_moment
 from runner.ledger.people.history import read_answers, read_texts
 from runner.ledger.people.opt_outs import iterate_opt_outs
 from runner.reasons import Disposition

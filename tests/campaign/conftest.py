@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.campaign.load import load_campaign
-from runner.campaign.model import TemplateText
+from runner.campaign.message_model import TemplateText
 from runner.source.diagnostic import Position
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from runner.campaign.answers import build_value_reader, find_places
+from runner.campaign.answers import build_value_reader, find_endings, find_places
 from runner.report.columns.replies import build_reader
 from runner.report.facts import QuestionOutline
 from runner.source.normalize import fold_answer
 
 if TYPE_CHECKING:
-    from runner.campaign.model import ResponseValue
+    from runner.campaign.message_model import ResponseValue
 
 TEXTS = st.lists(
     st.lists(st.text("abÉßﬁ سيئ1٢’'", min_size=1, max_size=5).filter(str.strip), min_size=3, max_size=3),
@@ -103,3 +103,11 @@ def test_an_ending_is_one_in_all_languages() -> None:
     read = build_reader(question)
     assert all(read("2", text).concludes for text in (*SATISFIED[1], "2", ""))
     assert not any(read("1", text).concludes for text in (*SATISFIED[0], "1", ""))
+
+
+def test_an_ending_that_could_be_another_response_is_none() -> None:
+    """What would mean two responses ends no survey, and what is no response does by itself."""
+    responses = (("Sole", "Solo"), ("Later", "Sole"))
+    assert find_endings(responses, ("Sole", "Solo")) == {"solo", "1"}
+    assert find_endings(responses, ("Stop it",)) == {"stop it"}
+    assert find_endings((), ("No",)) == {"no"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.campaign.model import TemplateText
+from runner.campaign.message_model import TemplateText
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner

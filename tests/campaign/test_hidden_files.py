@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from runner.campaign.model import Campaign, TemplateText
+    from runner.campaign.message_model import TemplateText
+    from runner.campaign.model import Campaign
     from runner.source.diagnostic import Diagnostic
 
 HIDDEN = "begins with a dot, or stands in such a folder: files like that are never read"

@@ -13,7 +13,7 @@ from runner.campaign.scales import find_scale_problem, read_points
 from runner.source.yaml import read_yaml
 
 if TYPE_CHECKING:
-    from runner.campaign.model import ResponseValue, Scale
+    from runner.campaign.message_model import ResponseValue, Scale
 
 
 def test_the_table_of_words_is_sound() -> None:

@@ -19,7 +19,8 @@ from runner.text.template import MissingVariablesError, TemplateProblemError, Te
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from runner.campaign.model import TemplateText, Variables
+    from runner.campaign.message_model import TemplateText
+    from runner.campaign.model import Variables
 
     Render = Callable[..., str]
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from runner.campaign.model import TemplateText
+    from runner.campaign.message_model import TemplateText
 
 STEPS = "this text cannot be rendered: the text takes more than 10,000 steps"
 GROWS = "this text cannot be rendered: a value grows beyond 10,000 characters"

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.campaign.model import Arm, Message, Question, TemplateText, Variants
+from runner.campaign.message_model import Arm, Message, Question, TemplateText
+from runner.campaign.model import Variants
 from runner.campaign.variants import Draw
 from runner.source.diagnostic import Position
 

@@ -283,3 +283,21 @@ def test_another_key_keeps_the_dates(clinic: Clinic, monkeypatch: pytest.MonkeyP
     assert occasions[0].isdisjoint(occasions[1])
     assert clinic.plan()["already_sent"] == 2
     assert clinic.apply() == 0
+
+
+def test_the_forecast_has_the_texts_of_other_dates(clinic: Clinic) -> None:
+    """Of somebody with two dates that are due, one text goes now, and one may come later."""
+    clinic.move_to("2027-12-01T15:00")
+    clinic.write((ADA, "2027-12-02T08:00"), (ADA, "2027-12-02T09:00"))
+    planned = clinic.plan()
+    assert planned["to_send"] == 1
+    assert [one["recipients"] for one in planned["coming"]] == [{"least": 0, "most": 1}]
+    assert (clinic.apply(), clinic.apply(), clinic.apply()) == (1, 1, 0)
+
+
+def test_one_moment_in_two_writings_is_one_date(clinic: Clinic) -> None:
+    """With an offset or without, in the person's own time zone."""
+    clinic.move_to("2027-12-01T15:00")
+    clinic.write((ADA, "2027-12-02T09:00"), (ADA, "2027-12-02T14:00Z"))
+    planned = clinic.plan()
+    assert (planned["to_send"], planned["duplicates"], planned["coming"]) == (1, 1, [])

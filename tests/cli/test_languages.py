@@ -231,6 +231,44 @@ def test_answers_in_any_language_count_as_the_response(world: World) -> None:
     assert {one["label"]: one["count"] for one in asked["distribution"]} == {"Good": 1, "Bad": 2}
 
 
+@pytest.mark.parametrize("response", ["", "2"])
+def test_the_number_of_a_line_counts_as_its_response(world: World, response: str) -> None:
+    """Where the service returns no text but the line, follow-ups, reports and files read the response."""
+    why = "  - {id: why, after: {message: ask, wait: 1h}, to: {question: sat, values: 1}, text: Why?}\n"
+    world.write(why.replace("text: Why?", "complete_existing_sessions: true, text: Why?"))
+    world.run("apply", "visit.yaml", "--auto-approve")
+    for phone, text in ((ADA, "Good"), (BEA, "Mal"), (CEM, "سيئ")):
+        world.reply(phone, text)
+    with closing(sqlite3.connect(world.folder / ".runner/sandbox/service.sqlite")) as connection, connection:
+        changed = connection.execute("UPDATE result SET response = ? WHERE response <> 'Good'", [response])
+        assert changed.rowcount == 2
+    world.run("sandbox", "clock", "+2h")
+    world.run("reconcile", "visit.yaml")
+    world.run("apply", "visit.yaml", "--auto-approve")
+    assert {phone for phone, one in world.list_sent().items() if one.get("text") == "Why?"} == {BEA, CEM}
+    document = json.loads(world.run("report", "visit.yaml", "--format", "json"))
+    (asked,) = (one for one in document["messages"][0]["questions"] if one["tag"] == "sat")
+    assert {one["label"]: one["count"] for one in asked["distribution"]} == {"Good": 1, "Bad": 2}
+    assert asked["mean"] == pytest.approx(4 / 3, abs=0.0001)
+
+
+def test_files_have_the_responses_of_the_default_language(world: World) -> None:
+    """Beside the value, and the language of each person's texts, whatever the column is called."""
+    world.write(text=YAML.replace("lang\n", "tongue\n"), people=PEOPLE.replace("lang", "tongue"))
+    world.run("apply", "visit.yaml", "--auto-approve")
+    for phone, text in ((ADA, "Good"), (BEA, "Mal"), (CEM, "سيئ")):
+        world.reply(phone, text)
+    world.run("reconcile", "visit.yaml")
+    table = runner.open("visit.yaml").answers(library="arrow", include_pii=True)
+    keys = "participant_phone_number", "language", "sat.label", "sat.value"
+    assert {tuple(row[key] for key in keys) for row in table.to_pylist()} == {
+        (ADA, "en", "Good", 2.0),
+        (BEA, "es", "Bad", 1.0),
+        (CEM, "ar", "Bad", 1.0),
+        (DIA, "en", None, None),
+    }
+
+
 def test_simulated_people_answer_in_their_language(world: World) -> None:
     """What participants choose are responses that they were shown."""
     people = "phone,lang,name\n" + "".join(f"+1415555{number:04},ar,Cem\n" for number in range(100, 140))
@@ -306,3 +344,20 @@ def test_a_report_can_show_languages_apart(world: World) -> None:
     groups = [line.split(" | ")[0] for line in shown.partition("## By lang")[2].splitlines() if "|" in line]
     assert {"| en", "| es"} <= set(groups)
     assert "| ES" not in groups
+
+
+def test_a_report_shows_languages_of_people_in_the_campaign_file_apart(world: World) -> None:
+    """Their key is `language`, and so is the name of the column."""
+    people = "".join(
+        f"  - {{phone: '+1415555{number:04}', vars: {{name: Ada}}{', language: es' * (number % 2)}}}\n"
+        for number in range(100, 140)
+    )
+    files = "  - csv: people.csv\n    language_column: lang\n    invalid_rows: skip\n"
+    world.write(text=YAML.replace(files, people))
+    world.run("apply", "visit.yaml", "--auto-approve")
+    world.run("sandbox", "simulate", "--seed", "1")
+    world.run("reconcile", "visit.yaml")
+    document = json.loads(world.run("report", "visit.yaml", "--by", "language", "--format", "json"))
+    (column,) = document["groups"]
+    groups = column["groups"]
+    assert {one["name"]: one["texted"] for one in groups} == {"en": 20, "es": 20}

@@ -176,7 +176,18 @@ def test_a_broken_guard_pauses_the_campaign(world: World) -> None:
         file.unlink()
     world.run("reconcile")
     assert world.state() == (2, "sending")
-    assert world.apply() == len(SECOND) - len(FIRST)
+    # What was accepted in one wave is not in the next.
+    world.write(f"{YAML}wave: next\n")
+    # Their surveys are open: a step is not over before anybody has a text.
+    assert (world.state(), world.apply()) == ((1, "sending"), 0)
+    world.write(f"{YAML}wave: next\npolicy: {{open_session: complete}}\n")
+    assert world.apply() == len(FIRST) - 3
+    world.watch("3h")
+    assert world.state() == (2, "sending")
+    world.reply("STOP", *FIRST[3:6])
+    world.run("reconcile")
+    assert world.state(7) == (1, "broken")
+    world.write(YAML)
 
 
 def test_the_issue_has_the_figures_and_the_replies(

@@ -47,6 +47,15 @@ def test_a_sample_is_sent_and_enlarged(world: World) -> None:
         assert {row["selection_probability"] for row in csv.DictReader(file)} == {"0.4"}
 
 
+def test_a_sample_of_everybody_is_certain(world: World) -> None:
+    """With no more people than the size, each was drawn with probability 1."""
+    world.write(ASK, phones=PHONES[:3], rules="sample: {size: 10}\n")
+    assert world.apply() == 3
+    world.run("reconcile")
+    report = json.loads(world.run("report", "--format", "json"))
+    assert report["sample"] == {"eligible": 3, "drawn": 3, "probability": 1.0}
+
+
 def test_a_lost_ledger_draws_the_same(world: World) -> None:
     """Without the ledger the lockfile tells who is in the sample already."""
     world.write(ASK, phones=PHONES, rules="sample: {size: 10}\n")
@@ -70,6 +79,24 @@ def test_people_of_the_sample_get_its_other_messages_too(world: World) -> None:
     assert world.apply() == 14
     assert len(list_texted(world)) == 24
     assert len(set(list_texted(world))) == 12
+
+
+def test_a_sample_of_another_audience_is_not_known(world: World) -> None:
+    """With a list that lacks the people who were texted, nobody can say how probable they were."""
+    world.write(ASK, phones=PHONES, rules="sample: {size: 10}\n")
+    assert world.apply() == 10
+    world.write(ASK, phones=PHONES[:3], rules="sample: {size: 10}\n")
+    world.apply()
+    report = json.loads(world.run("report", "--format", "json"))
+    assert report["sample"] == {"eligible": None, "drawn": None, "probability": None}
+
+
+def test_follow_ups_are_for_the_sample(world: World) -> None:
+    """Whoever is not in it waits for no message."""
+    world.write(ASK, NUDGE, phones=PHONES, rules="sample: {size: 10}\n")
+    assert (world.plan("nudge")["not_sampled"], world.plan("nudge")["awaiting"]) == (30, 10)
+    assert world.apply() == 10
+    assert (world.plan("nudge")["not_sampled"], world.plan("nudge")["awaiting"]) == (30, 10)
 
 
 def test_nobody_is_texted_once_enough_have_answered(world: World) -> None:
@@ -104,8 +131,9 @@ def test_a_run_under_way_stops_once_enough_have_answered(world: World) -> None:
         "--format",
         "json",
     ]
+    world.run("sandbox", "clock")  # so that the service has its tables
     with subprocess.Popen(command, cwd=world.folder, stdout=subprocess.PIPE, text=True) as process:
-        while not (world.folder / ".runner/sandbox/service.sqlite").exists() or not list_texted(world):
+        while not list_texted(world):
             time.sleep(0.1)
         answer(world, (list_texted(world)[0],))
         before = len(list_texted(world))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import requests
 
-from runner.campaign.model import Message
+from runner.campaign.message_model import Message
 from runner.plan.model import PlannedLaunch
 from runner.source.diagnostic import Position
 from runner.text.payload import Payload

@@ -17,7 +17,7 @@ from runner.cluster.audience_scatter import choose_partitions
 from runner.cluster.campaign_plan import plan_on_cluster, read_launches
 from runner.cluster.folder import SharedFolder
 from runner.cluster.plan_job import PlanJob
-from runner.ledger.model import RecordedDeliveries
+from runner.ledger.model import RecordedDeliveries, on_occasion
 from runner.plan.digest import SHARDS, partition_of, shard_of
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext
@@ -241,19 +241,24 @@ schedule: {send_between: ["09:00", "20:00"]}
 CELLS = st.sampled_from(("", "2026-11-21T10:00", "2026-11-21 10:00:00", "2026-11-22", "2026-11-01", "3/4/26"))
 
 
-@given(people=st.lists(st.tuples(FEW_PHONES, CELLS, st.sampled_from(("", "Ada"))), max_size=60))
+@given(
+    people=st.lists(st.tuples(FEW_PHONES, CELLS, st.sampled_from(("", "Ada"))), max_size=60),
+    texted=st.sets(st.tuples(FEW_PHONES, CELLS.filter(lambda cell: "T" in cell)), max_size=20),
+)
 @settings(max_examples=12, suppress_health_check=QUICK, deadline=None)
 def test_partitions_know_the_dates_of_all_rows(
-    people: list[tuple[str, str, str]], campaign: Callable[..., Campaign]
+    people: list[tuple[str, str, str]], texted: set[tuple[str, str]], campaign: Callable[..., Campaign]
 ) -> None:
     """A phone with several dates gets what comes next, with the warnings and launches of one process."""
     loaded = campaign(DATES, people="phone,visit,name\n" + "".join(f"{','.join(row)}\n" for row in people))
-    options = PlanOptions()
-    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, options, PlanContext(NOON))
+    options, context = PlanOptions(), PlanContext(NOON)
+    sent = {on_occasion(KEY.fingerprint(phone), KEY.name_occasion(cell)) for phone, cell in texted}
+    known = RecordedDeliveries({"remind": sent}, {})
+    planner = Planner(loaded, "sandbox", known, KEY, options, context)
     with scratch() as folder:
 
         def request(partitions: int) -> PlanJob:
-            return PlanJob(loaded, "sandbox", options, PlanContext(NOON), partitions, keeps_launches=True)
+            return PlanJob(loaded, "sandbox", options, context, partitions, known, KEY, keeps_launches=True)
 
         require_equal(planner, request, folder)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.campaign.model import Message
+from runner.campaign.message_model import Message
 from runner.delivery.pace import Breaker, Pace
 from runner.delivery.retry import RetryPolicy
 from runner.ledger.database import Ledger

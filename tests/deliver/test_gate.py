@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.campaign.model import FrequencyCap, Message
+from runner.campaign.message_model import Message
+from runner.campaign.model import FrequencyCap
 from runner.delivery.eligibility import Admission, EligibilityCheck
 from runner.delivery.pace import Pace
 from runner.ledger.database import Ledger

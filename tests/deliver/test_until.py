@@ -16,7 +16,7 @@ from freezegun import freeze_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.campaign.model import Message
+from runner.campaign.message_model import Message
 from runner.delivery.delivery_summary import TOO_LATE
 from runner.delivery.pace import Pace
 from runner.ledger.database import Ledger

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.campaign.model import Message
+from runner.campaign.message_model import Message
 from runner.delivery.delivery_summary import OPTED_OUT
 from runner.delivery.eligibility import EligibilityCheck
 from runner.delivery.pace import Pace

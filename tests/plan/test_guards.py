@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from bisect import bisect_left
 from fractions import Fraction
 from math import comb
 
@@ -17,18 +16,21 @@ RUNS = 2_000
 LIMITS = (Fraction(1, 100), Fraction(2, 100), Fraction(1, 20))
 
 
-def find_power(people: int, limit: Fraction) -> float:
-    """Return the chance to notice twice the limit among some people."""
-    events = bisect_left(range(people + 1), 1, key=lambda n: is_above(n, people, limit))
-    return find_tail(events, people, 2 * float(limit))
-
-
 def sum_tail(events: int, people: int, rate: Fraction) -> Fraction:
     """Return the chance of at least so many events, in exact numbers."""
     return sum(
         (comb(people, one) * rate**one * (1 - rate) ** (people - one) for one in range(events, people + 1)),
         Fraction(),
     )
+
+
+def find_power(people: int, limit: Fraction) -> float:
+    """Return the chance to notice twice the limit among some people."""
+    low, high = 0, people + 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_above(middle, people, limit) else (middle + 1, high)
+    return find_tail(low, people, 2 * float(limit))
 
 
 @given(st.integers(0, 80), st.integers(0, 80), st.integers(1, 99))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-_OFTEN = 0.6
+_OFTEN = 0.75
 """How often an edit is to what the campaign's rules are about, if it has any."""
 _LIMITS: Mapping[str, Any] = {"concurrency": 4}
 

@@ -79,6 +79,11 @@ class Rules:
         return not self.sizes and self.first_step is None
 
     @property
+    def has_changes(self) -> bool:
+        """Whether they are changed between runs: a wave is raised, a sample enlarged, a date moved."""
+        return bool(self.waves or self.sizes or self.cells is not None)
+
+    @property
     def is_read(self) -> bool:
         """Whether they depend on what is reconciled."""
         return self.completes is not None or self.first_step is not None

@@ -356,7 +356,7 @@ class Scenario:
     def _edit(self) -> None:
         if self._rng.random() < 0.3:
             self._audience.edit(self._rng)
-        if self._rng.random() < 0.35:
+        if self._rng.random() < (0.8 if self._audience.form.rules.has_changes else 0.35):
             # An answer may be late to come: what it is about was sent before the edit.
             time.sleep(_ANSWERS_LATE_S)
             self.service.come_to_rest()

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import Connection, Integer, Select, String, and_, bindparam, case, func, literal, select
 
 from runner.ledger.bulk import iterate_rows
-from runner.ledger.fingerprint import DATE, KnownPeople, OpenSession, on_occasion
-from runner.ledger.model import ENDED, parse_moment
+from runner.ledger.fingerprint import KnownPeople, OpenSession
+from runner.ledger.model import DATE, ENDED, on_occasion, parse_moment
 from runner.ledger.record.unsettled import OPEN, REACHED, UNEXPLAINED
 from runner.ledger.results.differences import DIFFERS, KNOWN_AT, read_differences
 from runner.ledger.tables import (
+    ANSWER,
     campaigns,
     deliveries,
     launch_stats,
@@ -41,7 +42,6 @@ _SECONDS = len("2026-11-20T12:00:00")
 _IS_SESSION = and_(
     sessions.c.launch_id == deliveries.c.launch_id, sessions.c.participant == deliveries.c.fingerprint
 )
-_ANSWER = func.coalesce(func.nullif(results.c.result_response, ""), results.c.result_answer).label("answer")
 
 
 def read_recent(
@@ -170,7 +170,7 @@ def read_answers(connection: Connection, target: str, fingerprints: Collection[s
     """
     columns = results.c.question_tag, results.c.question_text, results.c.created
     launch = launches.c.message, launches.c.occasion
-    query = select(campaigns.c.name.label("campaign"), *launch, *columns, _ANSWER)
+    query = select(campaigns.c.name.label("campaign"), *launch, *columns, ANSWER)
     answers = (
         of_target(query.join(launches, launches.c.id == results.c.launch_id), target)
         .where(results.c.participant.in_(fingerprints))
@@ -262,7 +262,7 @@ def _add_answers(
 ) -> None:
     """Add the latest answer of each delivery to some questions; unreadable times count as the latest."""
     asked = results.c.question_tag, launches.c.message, func.coalesce(launches.c.arm, ""), launches.c.occasion
-    query = select(*asked, results.c.participant, results.c.created, _ANSWER)
+    query = select(*asked, results.c.participant, results.c.created, ANSWER)
     query = query.join(launches, launches.c.id == results.c.launch_id).where(
         launches.c.campaign_id == campaign_id,
         launches.c.message.in_([name for name, current in message_ids.items() if current in found]),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, and_, func, select
 
-from runner.ledger.fingerprint import on_occasion
+from runner.ledger.model import on_occasion
 from runner.ledger.people.suppressions import ROLLOUT, read_accepted, read_pauses
 from runner.ledger.record.campaign_record import read_earlier_messages
 from runner.ledger.record.deliveries import find_record

@@ -23,8 +23,8 @@ from sqlalchemy import (
 from runner.errors import LockfileError
 from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into
-from runner.ledger.fingerprint import launch_key, on_occasion
-from runner.ledger.model import LaunchRecord, Outcome, RecordedDeliveries
+from runner.ledger.fingerprint import launch_key
+from runner.ledger.model import LaunchRecord, Outcome, RecordedDeliveries, on_occasion
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED, iterate_launches
 from runner.ledger.tables import (
     campaigns,

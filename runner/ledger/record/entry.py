@@ -30,8 +30,8 @@ from sqlalchemy import (
 from runner.errors import RunLockedError, RunnerError
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import find_absorbed, insert_into, insert_missing, note_absorbed
-from runner.ledger.fingerprint import launch_key, on_occasion
-from runner.ledger.model import LaunchEntry, Outcome, ReservedLaunch
+from runner.ledger.fingerprint import launch_key
+from runner.ledger.model import LaunchEntry, Outcome, ReservedLaunch, on_occasion
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.record.deliveries import (
     LOCKFILE_COLUMNS,

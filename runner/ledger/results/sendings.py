@@ -13,6 +13,7 @@ from sqlalchemy import Connection, and_, case, func, select
 from runner.ledger.database import insert_or_update, read_info, write_info
 from runner.ledger.report_model import AppliedStep, AudienceRow, OptOutReply, ServicePlan
 from runner.ledger.tables import (
+    ANSWER,
     audiences,
     campaigns,
     deliveries,
@@ -175,7 +176,7 @@ def count_completed(
     connection: Connection, campaign_id: int, message_ids: Mapping[str, str], endings: Endings, wave: str = ""
 ) -> int:
     """Return the number of people with an answer that ends a survey of a campaign, each once."""
-    columns = launches.c.message, results.c.question_tag, results.c.result_response, results.c.participant
+    columns = launches.c.message, results.c.question_tag, ANSWER, results.c.participant
     query = (
         select(*columns)
         .join(launches, launches.c.id == results.c.launch_id)

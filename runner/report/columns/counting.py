@@ -8,7 +8,7 @@ from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from runner.campaign.model import SCORED
+from runner.campaign.message_model import SCORED
 from runner.report.columns.dataset import fold_column
 from runner.report.columns.person_table import (
     add_touches,

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError
-from runner.ledger.fingerprint import DATE
+from runner.ledger.model import DATE
 from runner.ledger.report_model import ORDER_UNKNOWN, ContactRow, FeedRow, ResultVersion
 from runner.report.columns.engine import SPILL, STAGED, Engine, cannot_write, quote
 from runner.source.normalize import PLAIN, TYPED

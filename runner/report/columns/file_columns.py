@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from runner.campaign.model import SCORED
+from runner.campaign.message_model import SCORED
 from runner.document import Count, Document, Part, Positive
 from runner.report.columns.engine import quote
 from runner.report.documents.wording import distinguish, store_number
@@ -86,7 +86,12 @@ _MESSAGE = FileColumn("message", "text", "message_id(p.message)", "the message's
 _ARM = FileColumn("arm", "text", "nullif(p.arm, '')", "the arm of the experiment")
 _ANSWERS = (
     *_PARTICIPANT,
-    FileColumn("language", "text", "nullif(m.language, '')", "the audience's `language`, `lang` or `locale`"),
+    FileColumn(
+        "language",
+        "text",
+        "nullif(m.language, '')",
+        "of their texts, or the audience's `language`, `lang` or `locale`",
+    ),
     _ARM,
     FileColumn("control_group", "boolean", "p.is_control", "whether the person is drawn to get nothing, now"),
     FileColumn("sent", "boolean", _SENT, f"whether the service accepted a text for the person; {_IF_KNOWN}"),
@@ -189,20 +194,22 @@ def list_columns(
             FileColumn(name, "text", f"m.export_{number}", "the audience's column")
             for number, name in enumerate(content.columns)
         ]
-    found += _list_origin(content)
+    found += _list_origin(content, shape)
     hidden = {"" if content.has_phones else "phone", "" if content.has_words else "words"} - {""}
     found = [one for one in found if one.role not in hidden]
     names = distinguish(one.name for one in found)
     return [replace(one, name=name) for one, name in zip(found, names, strict=True)]
 
 
-def _list_origin(content: FileContent) -> Iterator[FileColumn]:
-    """Yield the columns, the same for all rows, on where they come from."""
+def _list_origin(content: FileContent, shape: Shape) -> Iterator[FileColumn]:
+    """Yield the columns, the same for everybody who was texted, on where the rows come from."""
     if content.wave:
         yield FileColumn("occasion", "text", quote(content.wave), "the wave that the row is of")
     if content.sample is not None:
         drawn = content.sample.probability
         known = "NULL::DOUBLE" if drawn is None else repr(float(drawn))
+        if shape == "answers":  # the others have no control group
+            known = f"CASE WHEN NOT p.is_control THEN {known} END"
         meaning = f"the probability with which the person was drawn for the sample; {_IF_KNOWN}"
         yield FileColumn("selection_probability", "number", known, meaning)
 

@@ -21,7 +21,7 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from runner.campaign.answers import find_places
+from runner.campaign.answers import find_endings, find_places
 from runner.campaign.scales import read_points, read_scale_point
 from runner.report.columns.engine import Engine, quote
 from runner.report.facts import AnswerReading, CampaignOutline, QuestionOutline
@@ -162,14 +162,13 @@ def build_reader(question: QuestionOutline) -> Callable[[str, str], AnswerReadin
     service alone knows what an index means. A freeform answer leaves nothing but its number, where the scale
     wants one.
     """
-    endings, places = set(map(fold_answer, question.all_endings)), find_places(question.all_responses)
-    ending_places = {places[text] for text in endings & places.keys()}
+    places = find_places(question.all_responses)
+    endings = find_endings(question.all_responses, question.all_endings)
     points = read_points(question.scale, question.responses, question.values)
 
     def read(answer: str, response: str) -> AnswerReading:
         key = fold_answer(response) or fold_answer(answer)
-        place = places.get(key)
-        concludes = key in endings or (place is not None and place in ending_places)
+        concludes, place = key in endings, places.get(key)
         if not question.responses:
             wants_number = question.scale not in ("text", "choice")
             return AnswerReading(number=read_number(response) if wants_number else None, concludes=concludes)

@@ -178,11 +178,10 @@ def _show_sample(report: CampaignReport) -> Iterator[Sentence]:
     sample = report.sample
     if sample is not None:
         drawn = "" if sample.drawn is None else f" {sample.drawn:,} of {sample.eligible:,} people were drawn."
-        chance = "not known" if sample.probability is None else write_percent(sample.probability)
-        yield Sentence(
-            f"This is a random sample of the people who may be texted.{drawn} The probability of being drawn "
-            f"was {chance}."
-        )
+        chance = " With which probability is not known."
+        if sample.probability is not None:
+            chance = f" The probability of being drawn was {write_percent(sample.probability)}."
+        yield Sentence(f"This is a random sample of the people who may be texted.{drawn}{chance}")
 
 
 def _show_control_group(people: PeopleReport) -> Iterator[Sentence]:

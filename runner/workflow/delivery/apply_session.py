@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from runner.campaign.model import name_wave
+from runner.campaign.message_model import name_wave
 from runner.delivery.campaign_ref import ListedCampaign
 from runner.delivery.recovery import LostLaunches, Recovery, SettleSummary
 from runner.errors import UnusableListError

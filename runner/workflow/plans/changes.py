@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from runner.ledger.fingerprint import on_occasion
-from runner.ledger.model import RecordedDeliveries
+from runner.ledger.model import RecordedDeliveries, on_occasion
 from runner.ledger.record.deliveries import read_digests
 from runner.plan.planner import iterate_offers
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.campaign.conditions import build_answer_reader
-from runner.campaign.model import AnswerCondition
+from runner.campaign.message_model import AnswerCondition
 from runner.delivery.eligibility import CompletesCheck
 from runner.errors import LockfileError
 from runner.ledger.model import format_moment

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from runner.audience.audience import read_excluded
 from runner.campaign.load import NONE, read_names
 from runner.errors import RunnerError, UnclearNameError
-from runner.ledger.fingerprint import DATE
-from runner.ledger.model import SUPPRESSIONS_SUFFIX, RecordedDeliveries
+from runner.ledger.model import DATE, SUPPRESSIONS_SUFFIX, RecordedDeliveries
 from runner.ledger.record.deliveries import read_digests
 from runner.ledger.record.unsettled import has_own_launches, list_targets, list_unclaimed
 from runner.plan.model import PlanOptions

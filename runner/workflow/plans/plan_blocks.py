@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from runner.campaign.model import Message
+    from runner.campaign.message_model import Message
     from runner.plan.documents import FindableDifference
     from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, LanguageCounts, MessagePlan
     from runner.service.target import Target

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from runner.campaign.checks import find_late_follow_ups
 from runner.errors import LimitError, PausedError, RunnerError, UsageError
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_lockfile, read_campaign_name
-from runner.ledger.fingerprint import find_wave
-from runner.ledger.model import RecordedDeliveries
+from runner.ledger.model import RecordedDeliveries, find_wave
 from runner.ledger.record.campaign_record import Record
 from runner.plan.answer_rule import DIFFERS, UNREAD
 from runner.plan.model import PlanOptions

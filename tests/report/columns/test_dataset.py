@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-FILES = ["lock", "results-12.duckdb"]
+FILES = ["lock", "results-13.duckdb"]
 HINT = "make room on the disk, and check that this user may write there"
 HOLD = """
 import sys
@@ -143,7 +143,7 @@ def test_a_ledger_that_was_put_back_makes_the_copy_anew(folder: Path, feed: Feed
 def test_a_damaged_copy_is_made_anew(folder: Path, feed: Feed, damage: bytes) -> None:
     """Whatever stands in the copy, the ledger is what counts."""
     feed.refresh(folder)
-    (folder / "results-12.duckdb").write_bytes(damage)
+    (folder / "results-13.duckdb").write_bytes(damage)
     assert feed.refresh(folder) == feed.rows
     assert feed.asked == [-1, -1]
 

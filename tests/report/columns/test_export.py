@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from runner.campaign.model import ResponseValue
+    from runner.campaign.message_model import ResponseValue
     from runner.report.columns.engine import Engine
 
 COLOUR = QuestionOutline("colour", "Which colour?", ("Red", "=Blue"))
