@@ -350,9 +350,8 @@ def iterate_rows(
         given = {name: text for name, index in variables if (text := read_cell(cells[index], line, findings))}
         timezone = None if zone is None else zones.read(cells[zone], line)
         region = None if place is None else regions.read(cells[place], line)
-        language = (
-            None if read_language is None else read_language(None if tongue is None else cells[tongue], line)
-        )
+        spoken = None if tongue is None else cells[tongue]
+        language = None if read_language is None else read_language(spoken, line)
         consent = UNSAID if record is None else record.read(cells, line)
         for name in dates:
             if name in given:

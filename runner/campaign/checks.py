@@ -248,10 +248,8 @@ def _check_dates(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnos
         written = str(campaign.vars[name])
         problem = read_time(written)
         if isinstance(problem, NameProblem):
-            place = document.position(["vars", name])
-            yield place.problem(
-                "when-date", f"the date {written!r} is refused: {problem.reason}", problem.hint
-            )
+            words = f"the date {written!r} is refused: {problem.reason}"
+            yield document.position(["vars", name]).problem("when-date", words, problem.hint)
 
 
 def _check_score(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:

@@ -125,9 +125,8 @@ def _find_question_problems(
     if not asking:
         tags = dict.fromkeys(question.tag for one in above for _, question in campaign.list_ways(one))
         words = f"no message above `{message.id}` asks a question tagged `{tag}`{suggest(tag, tags)}"
-        hint = (
-            f"write one of: {', '.join(tags)}" if tags else "give the message that it comes after `questions`"
-        )
+        hint = f"write one of: {', '.join(tags)}"
+        hint = hint if tags else "give the message that it comes after `questions`"
         yield place.problem("to-question-unknown", words, hint)
         return
     after = "" if message.after is None else message.after.message

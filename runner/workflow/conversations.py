@@ -31,9 +31,8 @@ def show_one(campaign: Campaign, conversations: Iterable[Conversation]) -> Itera
     """Yield the conversations of one person."""
     for one in conversations:
         timing = Items(list(describe_timing(campaign, one.message)))
-        yield Section(
-            _title(one.message, one.arm, one.language), [timing, *_show_conversation(campaign, one)]
-        )
+        title = _title(one.message, one.arm, one.language)
+        yield Section(title, [timing, *_show_conversation(campaign, one)])
 
 
 def show_worst(
@@ -153,9 +152,8 @@ def show_example(campaign: Campaign) -> Iterator[Block]:
             codes = (None,) if campaign.languages is None else campaign.languages.known
             for code in codes:
                 bubbles = list_bubbles(_define(varied.in_language(code) if code else varied, show))
-                yield Section(
-                    _title(varied, arm, code), [timing, *_show_bubbles(bubbles, branches, is_text=False)]
-                )
+                shown = _show_bubbles(bubbles, branches, is_text=False)
+                yield Section(_title(varied, arm, code), [timing, *shown])
 
 
 def _define(message: Message, show: Callable[[TemplateText], str]) -> dict[str, Any]:

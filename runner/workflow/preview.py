@@ -297,7 +297,5 @@ def _describe_conversation(preview: Preview, one: Conversation) -> PreviewedConv
 
 def _remark(finder: CaseFinder) -> PreviewRemark:
     characters = tuple(finder.list_characters())
-    renderer = finder.renderer
-    return PreviewRemark(
-        renderer.message.id, finder.arm, finder.people, characters, renderer.language or UNSET
-    )
+    message, language = finder.renderer.message, finder.renderer.language or UNSET
+    return PreviewRemark(message.id, finder.arm, finder.people, characters, language)

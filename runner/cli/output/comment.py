@@ -65,9 +65,8 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
     ]
     title = "Campaign plan: stopped by a limit" if refusals else "Campaign plan"
     counts = Sentence(_write_counts(planned, problems), "strong")
-    head = (
-        write_heading(title, findings.target_name) + about + write_markdown([*_show_waves(planned), counts])
-    )
+    sums = write_markdown([*_show_waves(planned), counts])
+    head = write_heading(title, findings.target_name) + about + sums
     pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
     pieces += _fold("Changed since it was sent", [Items(list(findings.changed))] if findings.changed else [])
     pieces += [Piece("Stopped", write_markdown([Items(refusals)]), is_open=True)] if refusals else []

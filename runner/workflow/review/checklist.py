@@ -300,9 +300,8 @@ def _write_stopped(now: Checklist, sight: Sight, place: IssuePlace) -> str:
         for one in sight.stopped or ()
         for reply in (one.replies if sight.shows_words else ())
     ]
-    replies = (
-        f"{write_table(('campaign', 'it was asked', 'they replied'), said, MOST_ROWS)}\n" if said else ""
-    )
+    columns = "campaign", "it was asked", "they replied"
+    replies = f"{write_table(columns, said, MOST_ROWS)}\n" if said else ""
     words = "" if sight.shows_words else f"{_NOT_SHOWN}\n\n"
     return (
         f"{figures}\n{replies}{words}Nothing of it is sent meanwhile. To accept these figures and go on: "

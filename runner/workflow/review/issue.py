@@ -87,11 +87,9 @@ def _look(scope: Scope, outcome: Outcome | None) -> tuple[Sight, RunnerError | N
 
 def _find_stopped(workspace: Workspace) -> tuple[StoppedCampaign, ...] | None:
     """Return the campaigns that broken guards have paused; None if that is not known."""
-    try:
-        with reading_filled(workspace) as connection:
-            return list_stopped(connection, workspace.target.name)
-    except RunnerError:
-        return None
+    with suppress(RunnerError), reading_filled(workspace) as connection:
+        return list_stopped(connection, workspace.target.name)
+    return None
 
 
 def _find_replies(workspace: Workspace) -> tuple[tuple[ListedReply, ...], str]:
