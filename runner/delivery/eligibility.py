@@ -105,12 +105,8 @@ class EligibilityCheck:
         phones = [phone for launch in launches for phone in launch.phones]
         barred = self.find_opted_out(connection, phones)
         admission = Admission(opted_out=sum(phone in barred for phone in phones))
-        admission.add(
-            launches,
-            barred,
-            self._read_sessions(connection, launches),
-            self._count_left(connection, phones, now),
-        )
+        sessions, left = self._read_sessions(connection, launches), self._count_left(connection, phones, now)
+        admission.add(launches, barred, sessions, left)
         return admission
 
     def _read_sessions(

@@ -242,12 +242,7 @@ class Delivery:
         )
 
     def _ends(self) -> bool:
-        return self._halted or self.stop.is_set() or self._is_over()
-
-    def _is_over(self) -> bool:
-        """Return whether nothing more of the campaign is to be sent in this run."""
-        report = self.report
-        return bool(report.final_reply or report.pause or report.has_enough)
+        return self._halted or self.stop.is_set() or bool(self.report.final_reply or self._find_withheld())
 
     def _commit(self, due: list[PlannedLaunch]) -> list[InFlightLaunch]:
         """Make outcomes and intents durable, together; return the launches that may leave now."""

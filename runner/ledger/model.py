@@ -248,11 +248,9 @@ class RecordedDeliveries:
 
     def count_texted(self, wave: str = "") -> dict[str, tuple[int, int]]:
         """Return the numbers of people who got each message in a wave, and who may have, by message id."""
+        sent, unresolved = self.sent, self.unresolved
         return {
-            name: (
-                count_on(self.sent.get(name, ()), wave),
-                count_on(self.unresolved.get(name, ()), wave),
-            )
+            name: (count_on(sent.get(name, ()), wave), count_on(unresolved.get(name, ()), wave))
             for name in self.messages
         }
 

@@ -201,7 +201,7 @@ class StepSurvey:
         }
         self._tallies = [_Tally() for _ in rollout.steps]
         self._bounds = [int(step.share * SHARES) for step in rollout.steps]
-        self._is_last_begun = False
+        self._begun = set[int]()
         self._counted = set[str]()
         self.draw: Callable[[str], int] = draw_shares(rollout.seed, "rollout")
 
@@ -213,7 +213,8 @@ class StepSurvey:
         if number is not None:
             tally = self._tallies[number]
             self._tallies[number] = replace(tally, people=tally.people + 1)
-            self._is_last_begun = self._is_last_begun or bool(self._find_texts(recipient.phone))
+            if self._find_texts(recipient.phone):
+                self._begun.add(number)
         return True
 
     def _find_step(self, phone: str) -> int | None:
@@ -238,12 +239,9 @@ class StepSurvey:
         is_refused = any(on_occasion(one, self._occasion) in self._record.refused for one in people)
         ways = {one.disposition for one in decisions if one.message in self._roots}
         is_waiting = "deferred" in ways or ("to_send" in ways and not is_refused)
-        first = min((one.sent_at for one in texts), default=None)
-        since = first is not None and any(
-            datetime.fromisoformat(at) >= first
-            for one in people
-            if (at := self._record.opted_out.get(one)) is not None
-        )
+        sent, opted_out = [one.sent_at for one in texts], self._record.opted_out
+        left = [datetime.fromisoformat(opted_out[one]) for one in people if one in opted_out]
+        since = any(at >= min(sent) for at in left) if sent else False
         replied = {self._record.perhaps[one] for one in people if one in self._record.perhaps} - self._counted
         if replied and texts and not since:
             self._counted |= replied
@@ -257,29 +255,28 @@ class StepSurvey:
             texted=bool(texts),
             refused=is_refused and not texts,
             opted_out=since,
-            last=max((one.sent_at for one in texts), default=None),
+            last=max(sent, default=None),
             read=min(read, default=None),
             unread=len(texts) > len(read),
         )
         self._tallies[number] = self._tallies[number].add(own)
+        if texts or own.unclear:
+            self._begun.add(number)
 
     def find_step(self, now: datetime, paused_for: str) -> OpenStep:
         """Return the open step at a moment; `paused_for` is the reason of a pause on record, if any."""
-        steps, sums = self._rollout.steps, list(accumulate(self._tallies, _Tally.add))
+        sums = list(accumulate(self._tallies, _Tally.add))
         for number, tally in enumerate(sums[:-1]):
-            begun = (
-                self._is_last_begun
-                if number + 2 == len(steps)
-                else bool(self._tallies[number + 1].texted + self._tallies[number + 1].unclear)
+            is_kept = number + 1 in self._begun and tally.texted >= _STAYS_OPEN * (
+                tally.texted + tally.waiting
             )
-            is_kept = begun and tally.texted >= _STAYS_OPEN * (tally.texted + tally.waiting)
             found = self._describe(number, tally, now)
             is_accepted = found.state == "broken" and found.is_accepted(self._record.accepted)
             is_passed = found.state == "last" or is_accepted
             if is_kept or is_passed:
                 continue
             return found.replace(state="paused") if paused_for.startswith(found.title) else found
-        return self._describe(len(steps) - 1, sums[-1], now)
+        return self._describe(len(sums) - 1, sums[-1], now)
 
     def _describe(self, number: int, tally: _Tally, now: datetime) -> OpenStep:
         """Return a step with its state; `last` if nothing keeps it from being over."""

@@ -15,16 +15,7 @@ from urllib.parse import quote, quote_plus
 from runner.errors import ServiceError, UnusableListError
 from runner.service.answer import BROKE_OFF, NO_ANSWER, UNREADABLE
 from runner.service.connection import Connection, NetworkError
-from runner.service.model import (
-    PAGE,
-    REFUSALS,
-    Page,
-    PlanUsage,
-    ResultRecord,
-    SendReply,
-    StatRecord,
-    Unreadable,
-)
+from runner.service.model import PAGE, Page, PlanUsage, ResultRecord, SendReply, StatRecord, Unreadable
 from runner.service.record_reader import read_guid, read_item, read_rest
 
 if TYPE_CHECKING:
@@ -43,7 +34,9 @@ _SUCCESS, _FAILURE = 2, 5
 """The classes of HTTP statuses: 2xx and 5xx."""
 _BUSY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 """Answers that ask to be left alone for a while."""
-_REJECTED = {*_NO_ACCESS, *REFUSALS}
+_REFUSALS = {400, 404, 405, 406, 410, 411, 413, 414, 415, 422, 431}
+"""Answers that blame what was sent."""
+_REJECTED = {*_NO_ACCESS, *_REFUSALS}
 """Answers that blame the request. A gateway may give any other one after it has passed the request on."""
 _PHONE = re.compile(r"\+?\(?\d(?:[\s().-]{0,2}\d){6,14}")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -88,6 +81,12 @@ def _read_date(written: str) -> float | None:
         return parsedate_to_datetime(written).timestamp()
     except (ValueError, TypeError, OverflowError):
         return None
+
+
+def is_refusal(detail: str) -> bool:
+    """Return whether the detail of an outcome is that of a request that the service blamed."""
+    status = detail.removeprefix("HTTP ")[:3]
+    return detail.startswith("HTTP ") and status.isdecimal() and int(status) in _REFUSALS
 
 
 class AccessRefusedError(ServiceError):

@@ -40,16 +40,6 @@ Endings: TypeAlias = tuple[str, ...]
 """The `sub_status` of sessions, in capitals; empty where the service says none."""
 
 
-REFUSALS = frozenset({400, 404, 405, 406, 410, 411, 413, 414, 415, 422, 431})
-"""Statuses of answers that blame the request."""
-
-
-def is_refusal(detail: str) -> bool:
-    """Return whether the detail of an outcome is that of a request that the service blamed."""
-    status = detail.removeprefix("HTTP ")[:3]
-    return detail.startswith("HTTP ") and status.isdecimal() and int(status) in REFUSALS
-
-
 @dataclass(frozen=True, slots=True)
 class SendReply:
     """The outcome of one POST.

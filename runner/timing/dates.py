@@ -171,12 +171,7 @@ class DatedText:
         """Return the last open hours before the moment of a text, perhaps none; None if it may go then."""
         if self.rule.before is None:
             return None
-        hours = self.timekeeper.find_hours(self.phone, self.zone, due, self.region)
-        if hours is None:
-            return ()
-        if due < hours[1]:
-            return None
-        return self.timekeeper.bound(max(hours[0], hours[1] - _LAST_HOURS), hours[1]) or ()
+        return self.timekeeper.find_hours(self.phone, self.zone, due, self.region, _LAST_HOURS)
 
 
 def _bound(going: Decision, early: tuple[Reason, ...], end: datetime, remarks: tuple[str, ...]) -> Decision:

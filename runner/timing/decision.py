@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from runner.document import Part
@@ -223,17 +223,21 @@ class Timekeeper:
         return locate(phone, zone, region)[0] or ((self._fallback,) if self._fallback is not None else ())
 
     def find_hours(
-        self, phone: str, zone: str | None, moment: datetime, region: str | None
-    ) -> tuple[datetime, datetime] | None:
-        """Return the last hours (UTC) that open at or before a moment; None if not within eight days."""
-        locality = self._locate(phone, zone, region)
-        return None if isinstance(locality, Refuse) else locality.calendar.find_last(moment)
+        self, phone: str, zone: str | None, moment: datetime, region: str | None, length: timedelta
+    ) -> tuple[datetime, datetime] | tuple[()] | None:
+        """Return the last open hours before a moment, up to a length; perhaps none. None if it is open then.
 
-    def bound(self, start: datetime, end: datetime) -> tuple[datetime, datetime] | None:
-        """Return the part of a stretch of time within `not_before` and `expires`; None if there is none."""
-        start = max(start, self._schedule.not_before or start)
-        end = min(end, self._schedule.expires or end)
-        return (start, end) if start < end else None
+        They are in UTC, and none if the last ones opened more than eight days before.
+        """
+        locality = self._locate(phone, zone, region)
+        hours = None if isinstance(locality, Refuse) else locality.calendar.find_last(moment)
+        if hours is None:
+            return ()
+        if moment < hours[1]:
+            return None
+        start = max(hours[0], hours[1] - length, self._schedule.not_before or hours[0])
+        end = min(hours[1], self._schedule.expires or hours[1])
+        return (start, end) if start < end else ()
 
     def _decide_anew(self, phone: str, zone: str | None, moment: datetime, region: str | None) -> Decision:
         locality = self._locate(phone, zone, region)

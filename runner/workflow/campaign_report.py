@@ -281,8 +281,7 @@ class CampaignReporter:
                 has_phones=self._options.include_pii,
                 has_words=self._options.include_pii or self._has_comments,
                 wave=self._campaign.wave,
-                probability=None if sample is None else sample.probability,
-                is_sample=sample is not None,
+                sample=sample,
             )
             answers = AnswerFiles(engine, self._outline, content, self._find_low() if self._calls else None)
             for name, file in self._files.items():

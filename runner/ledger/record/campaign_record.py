@@ -294,11 +294,8 @@ def _move_deliveries(connection: Connection, campaign_id: int, old: str, new: st
     """Move deliveries to another id. Of two of one person the more certain one stays."""
     other = deliveries.alias()
     sent = select(launches.c.id).where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
-    is_twin = and_(
-        other.c.campaign_id == campaign_id,
-        other.c.fingerprint == deliveries.c.fingerprint,
-        other.c.occasion == deliveries.c.occasion,
-    )
+    is_same = (other.c[name] == deliveries.c[name] for name in ("fingerprint", "occasion"))
+    is_twin = and_(other.c.campaign_id == campaign_id, *is_same)
     is_weaker = or_(
         deliveries.c.released.is_(True),
         and_(other.c.launch_id.in_(sent), deliveries.c.launch_id.not_in(sent)),

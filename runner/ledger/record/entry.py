@@ -290,13 +290,8 @@ def list_deliveries(
     campaign_id: int, message: str, launch_id: int, people: Iterable[str], occasion: str
 ) -> Iterator[dict[str, Any]]:
     """Return the rows of people's deliveries by a launch."""
-    shared = {
-        "campaign_id": campaign_id,
-        "message": message,
-        "occasion": occasion,
-        "launch_id": launch_id,
-        "released": False,
-    }
+    delivery = {"campaign_id": campaign_id, "message": message, "occasion": occasion}
+    shared = {**delivery, "launch_id": launch_id, "released": False}
     return ({**shared, "fingerprint": fingerprint} for fingerprint in people)
 
 

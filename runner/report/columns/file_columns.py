@@ -19,9 +19,9 @@ from runner.wording import count_words, escape_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from fractions import Fraction
 
     from runner.report.facts import PooledOutline
+    from runner.report.people_model import SampleReport
 
 Kind = Literal["text", "integer", "number", "boolean", "time"]
 Role = Literal["", "phone", "value", "code", "label", "words", "answered_at"]
@@ -165,8 +165,7 @@ class FileContent:
         has_phones: whether there are phones, and words as they are.
         has_words: whether there are people's own words.
         wave: that all answers are of; empty if the campaign has none.
-        probability: with which each person was drawn for the sample; None if it is not known.
-        is_sample: whether the campaign texts a sample.
+        sample: that the campaign texts; None where all people are texted.
     """
 
     campaign: str
@@ -176,8 +175,7 @@ class FileContent:
     has_phones: bool = False
     has_words: bool = False
     wave: str = ""
-    probability: Fraction | None = None
-    is_sample: bool = False
+    sample: SampleReport | None = None
 
 
 def list_columns(
@@ -207,8 +205,9 @@ def _list_origin(content: FileContent, shape: Shape) -> Iterator[FileColumn]:
     """Yield the columns, the same for everybody who was texted, on where the rows come from."""
     if content.wave:
         yield FileColumn("occasion", "text", quote(content.wave), "the wave that the row is of")
-    if content.is_sample:
-        known = "NULL::DOUBLE" if content.probability is None else repr(float(content.probability))
+    if content.sample is not None:
+        drawn = content.sample.probability
+        known = "NULL::DOUBLE" if drawn is None else repr(float(drawn))
         if shape == "answers":  # the others have no control group
             known = f"CASE WHEN NOT p.is_control THEN {known} END"
         meaning = f"the probability with which the person was drawn for the sample; {_IF_KNOWN}"

@@ -18,7 +18,6 @@ from runner.ledger.people.suppressions import find_pause
 from runner.ledger.record.campaign_record import read_earlier_messages
 from runner.ledger.record.deliveries import find_record
 from runner.plan.plan_context import PlanContext
-from runner.service.model import is_refusal
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
 from runner.timing.legal_hours import load_law
@@ -114,6 +113,9 @@ def _read_rollout(
     """Return the record that a campaign's open step is found by; None if it has no steps."""
     if campaign.rollout is None:
         return None
+    # Imported here: the client is slow to import, and most plans need none.
+    from runner.service.client import is_refusal
+
     firsts = {message.id for message in campaign.messages if message.after is None}
     return read_rollout_record(connection, identity, firsts, is_refusal)
 
