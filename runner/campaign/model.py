@@ -169,6 +169,12 @@ class AudienceSample:
     size: int | None = None
     share: Fraction | None = None
 
+    def estimate(self, everybody: int) -> int:
+        """Return about how many people of an audience are in it."""
+        if self.share is not None:
+            return round(self.share * everybody)
+        return everybody if self.size is None else min(self.size, everybody)
+
 
 @dataclass(frozen=True, slots=True)
 class FrequencyCap:

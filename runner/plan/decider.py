@@ -213,7 +213,7 @@ class Decider:
         found = self._find_record(index, compiled_message, known_as)
         if found is None and barred is not None:
             found = Decision(index, barred)
-        if found is None and self._is_left_out(recipient.phone):
+        if found is None and self.is_left_out(recipient.phone):
             found = Decision(index, "not_sampled")
         if found is None or found.disposition not in _UNDECIDED:
             return found
@@ -275,7 +275,7 @@ class Decider:
                 found = Decision(index, "unresolved", reasons=(UNEXPLAINED,) if is_unexplained else ())
         return found
 
-    def _is_left_out(self, phone: str) -> bool:
+    def is_left_out(self, phone: str) -> bool:
         """Return whether a person is not in the sample: was not drawn, and got nothing of it before."""
         bound, draw = self._sampled_below, self._draw_sample
         return (

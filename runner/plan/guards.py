@@ -88,7 +88,7 @@ def _find_most(events: int, limit: Fraction) -> int:
 def find_weak_guards(rollout: Rollout, everybody: int) -> Iterator[Diagnostic]:
     """Warn of guards that will often miss twice their limit, since the last step that they watch is small.
 
-    `everybody` is the number of people in the audience.
+    `everybody` is the number of people in the audience, or in its sample.
     """
     share = rollout.steps[-2].share
     people = round(share * everybody)

@@ -53,7 +53,8 @@ def _open_step(
     decider = going.make_assigner(read_excluded(campaign, Problems()), known, key)
     changes = find_consent_changes(campaign, going.last_day)
     people = iterate_audience(campaign, going.names, Problems(), AudienceTally(), changes)
-    early = (recipient for recipient in people if not steps.is_of_last(recipient))
+    sampled = (recipient for recipient in people if not decider.is_left_out(recipient.phone))
+    early = (recipient for recipient in sampled if not steps.is_of_last(recipient))
     for recipient, decisions in going.iterate(early, decider, RowReporter(campaign, Problems()), None):
         steps.add(recipient, decisions)
     now, pause = context.planned_at or context.now, context.pause

@@ -150,7 +150,9 @@ def validate_campaigns(scope: Scope) -> Validation:
         problems.extend(find_long_texts(plan))
         rollout, sizes = plan.campaign.rollout, [one.recipients - one.excluded for one in plan.messages]
         if rollout is not None and len(rollout.steps) > 1:
-            problems.extend(find_weak_guards(rollout, max(sizes, default=0)))
+            everybody, sample = max(sizes, default=0), campaign.sample
+            texted = everybody if sample is None else sample.estimate(everybody)
+            problems.extend(find_weak_guards(rollout, texted))
         if any(message.duplicates for message in plan.messages):
             problems.extend(_find_shared_phones(plan.campaign))
     return Validation(problems, loaded.files)

@@ -99,6 +99,17 @@ def test_follow_ups_are_for_the_sample(world: World) -> None:
     assert (world.plan("nudge")["not_sampled"], world.plan("nudge")["awaiting"]) == (30, 10)
 
 
+def test_a_step_of_a_rollout_is_of_the_sample(world: World) -> None:
+    """Its people are those of the sample, and a guard is warned of by their number."""
+    rollout = "rollout: {steps: [{share: 50%, hold: 1h}, {share: 100%}], guards: {opt_outs: 20%}}\n"
+    world.write(ASK, phones=PHONES, rules=f"sample: {{size: 10}}\n{rollout}")
+    said = json.loads(world.run("validate", "--format", "json"))
+    assert any("5 people or so" in one["message"] for one in said["diagnostics"])
+    document = json.loads(world.run("plan", "--format", "json"))
+    step = document["campaigns"][0]["rollout"]
+    assert step["people"] == step["waiting"] == document["campaigns"][0]["people"] < 10
+
+
 def test_nobody_is_texted_once_enough_have_answered(world: World) -> None:
     """New people and reminders stop; the plan and the report say how many there are."""
     world.write(ASK, NUDGE, phones=PHONES[:20], rules="limits: {completes: 3}\n")
