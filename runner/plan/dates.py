@@ -8,6 +8,7 @@ from runner.ledger.model import on_occasion
 from runner.plan.decisions import NEVER
 from runner.timing.dates import CellTime, DatedText, read_time
 from runner.timing.decision import Timekeeper
+from runner.timing.zone import find_zones
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,9 @@ class Dates:
         """Return the keys of a recipient's deliveries for a date, in each form, and of those without one."""
         if self._key is None or time is None:
             return known_as
-        zones = self._clock.find_clocks(recipient.phone, recipient.timezone, recipient.region)
+        own = self._clock.find_clocks(recipient.phone, recipient.timezone, recipient.region)
+        # The number's as well: on record may be a date from before the row had a time zone.
+        zones = dict.fromkeys((*own, *find_zones(recipient.phone)))
         names = map(self._key.name_occasion, time.list_forms(zones))
         return (*known_as, *[on_occasion(one, name) for name in names for one in known_as])
 
@@ -63,7 +66,9 @@ class Dates:
 
 
 def rank_by_date(decision: Decision) -> tuple[int, datetime]:
-    """Return the place of a decision among those on a recipient's dates: first what goes now, then next."""
+    """Return the place of a decision among those on a recipient's dates: what goes now, next, or perhaps."""
     if decision.counts:
         return 0, decision.until or NEVER
-    return 1 + (decision.due is None), NEVER if decision.due is None else decision.due[0]
+    if decision.due is not None:
+        return 1, decision.due[0]
+    return 2 if decision.comes_later else 3, NEVER

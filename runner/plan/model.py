@@ -310,7 +310,7 @@ class PlannedWave(Part, frozen=True):
         is_new: whether nobody was texted in it yet: everybody may be texted again.
         before: the wave before it; empty for texts from before there were waves, None if there were none.
         texted_before: people who were texted in that wave, or may have been; None if there was none.
-        later: a wave that began after this one did; None if there is none.
+        later: a wave that began after this one did, or is it in other letters; None if there is none.
     """
 
     name: str
@@ -328,6 +328,8 @@ class PlannedWave(Part, frozen=True):
         place = known.index(name) if name and name in waves else len(known)
         before = known[place - 1] if place else None
         later = known[-1] if place < len(known) - 1 else None
+        # Project tags are compared without case: another writing would be another wave on record alone.
+        later = next((one for one in known if one != name and one.casefold() == name.casefold()), later)
         is_new = bool(name) and name not in waves
         return cls(name, is_new, before, None if before is None else waves[before], later)
 

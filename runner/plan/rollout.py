@@ -4,12 +4,13 @@ A step is over when everybody of it who can be texted was, its `hold` has passed
 texts, and all its launches were reconciled after that. Then its guards are judged, once, on everybody texted
 so far; unless one is broken, the next step opens. Messages that come after others do not count here.
 
-An open step stays open as long as nine tenths of the people before it have their text: new rows of the
-audience do not close it, but another seed, or a doubled audience, begins anew.
+An open step stays open as long as nine tenths of the people before it had their text when it began: a few
+new rows of the audience do not close it, but another seed, or a doubled audience, begins anew.
 """
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -201,7 +202,9 @@ class StepSurvey:
         }
         self._tallies = [_Tally() for _ in rollout.steps]
         self._bounds = [int(step.share * SHARES) for step in rollout.steps]
-        self._begun = set[int]()
+        # When each person of a step got the first text; by it the step began.
+        self._firsts = [array("d") for _ in rollout.steps]
+        self._unclear = set[int]()
         self._counted = set[str]()
         self.draw: Callable[[str], int] = draw_shares(rollout.seed, "rollout")
 
@@ -213,9 +216,12 @@ class StepSurvey:
         if number is not None:
             tally = self._tallies[number]
             self._tallies[number] = replace(tally, people=tally.people + 1)
-            if self._find_texts(recipient.phone):
-                self._begun.add(number)
+            self._note_first(number, self._find_texts(recipient.phone))
         return True
+
+    def _note_first(self, number: int, texts: Sequence[EarlierLaunch]) -> None:
+        if texts:
+            self._firsts[number].append(min(one.sent_at for one in texts).timestamp())
 
     def _find_step(self, phone: str) -> int | None:
         draw = self.draw(phone)
@@ -260,16 +266,16 @@ class StepSurvey:
             unread=len(texts) > len(read),
         )
         self._tallies[number] = self._tallies[number].add(own)
-        if texts or own.unclear:
-            self._begun.add(number)
+        self._note_first(number, texts)
+        if own.unclear:
+            self._unclear.add(number)
 
     def find_step(self, now: datetime, paused_for: str) -> OpenStep:
         """Return the open step at a moment; `paused_for` is the reason of a pause on record, if any."""
         sums = list(accumulate(self._tallies, _Tally.add))
         for number, tally in enumerate(sums[:-1]):
-            is_kept = number + 1 in self._begun and tally.texted >= _STAYS_OPEN * (
-                tally.texted + tally.waiting
-            )
+            texted = self._count_before(number + 1)
+            is_kept = texted is not None and texted >= _STAYS_OPEN * (tally.texted + tally.waiting)
             found = self._describe(number, tally, now)
             is_accepted = found.state == "broken" and found.is_accepted(self._record.accepted)
             is_passed = found.state == "last" or is_accepted
@@ -277,6 +283,13 @@ class StepSurvey:
                 continue
             return found.replace(state="paused") if paused_for.startswith(found.title) else found
         return self._describe(len(sums) - 1, sums[-1], now)
+
+    def _count_before(self, number: int) -> int | None:
+        """Return the people of earlier steps who were texted when a step began; None if it has not begun."""
+        if not self._firsts[number]:
+            return sum(map(len, self._firsts[:number])) if number in self._unclear else None
+        begun = min(self._firsts[number])
+        return sum(first <= begun for firsts in self._firsts[:number] for first in firsts)
 
     def _describe(self, number: int, tally: _Tally, now: datetime) -> OpenStep:
         """Return a step with its state; `last` if nothing keeps it from being over."""

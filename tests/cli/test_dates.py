@@ -301,3 +301,13 @@ def test_one_moment_in_two_writings_is_one_date(clinic: Clinic) -> None:
     clinic.write((ADA, "2027-12-02T09:00"), (ADA, "2027-12-02T14:00Z"))
     planned = clinic.plan()
     assert (planned["to_send"], planned["duplicates"], planned["coming"]) == (1, 1, [])
+
+
+def test_a_moment_is_the_same_whatever_its_time_zone_is_called(clinic: Clinic) -> None:
+    """Once sent by the clock of the number, it is not sent for the same moment with an offset elsewhere."""
+    clinic.move_to("2027-12-01T15:00")
+    clinic.write((ADA, "2027-12-02T09:00"))
+    assert clinic.apply() == 1
+    table = f"phone,first_name,tz,appointment_at\n{ADA},P,America/Los_Angeles,2027-12-02T14:00Z\n"
+    (clinic.file.parent / "people.csv").write_text(table, encoding="utf-8")
+    assert clinic.apply() == 0

@@ -228,6 +228,22 @@ def test_follow_ups_and_new_rows_close_no_step(world: World) -> None:
     assert world.state() == (1, "sending")
 
 
+def test_a_larger_audience_begins_with_the_first_step_again(world: World) -> None:
+    """Its new people of the first step are watched before the second one opens again, whoever has a text."""
+    world.apply()
+    world.run("sandbox", "clock", "+3h")
+    world.run("reconcile")
+    assert world.apply() == len(SECOND) - len(FIRST)
+    more = [f"+1415555{number}" for number in range(2000, 2200)]
+    text = "phone\n" + "\n".join((*PHONES, *more))
+    (world.folder / "campaigns/people.csv").write_text(text, encoding="utf-8")
+    new = sum(DRAW(phone) < SHARES // 10 for phone in more)
+    assert world.state() == (1, "sending")
+    assert world.apply() == new
+    assert world.state() == (1, "holding")
+    assert world.apply() == 0
+
+
 def test_refused_texts_are_counted_and_hold_nothing_up(world: World) -> None:
     """Those who were refused are to be sent to again, and the step is judged without waiting for them."""
     world.write(YAML.replace("introduction: Hi", 'introduction: "Hi {{ number }}"'))

@@ -169,6 +169,14 @@ def test_a_wave_is_not_taken_out_or_back(world: World) -> None:
     assert world.list_tags() == ["pulse-a", "pulse-b"]
 
 
+def test_a_wave_in_other_letters_is_refused(world: World) -> None:
+    """A lost record could not tell the two apart, since project tags are compared without case."""
+    world.write("q3")
+    world.apply()
+    world.write("Q3")
+    world.run("apply", "--auto-approve", code=4)
+
+
 def test_a_saved_plan_of_another_wave_is_refused(world: World) -> None:
     """The plan that was reviewed was of another wave."""
     world.write("a")

@@ -77,8 +77,11 @@ def find_step(texted: dict[str, Texted]) -> tuple[int, bool]:
     for number, (share, hold) in enumerate(zip(SHARES_OF_STEPS, HOLDS, strict=False), start=1):
         inside = [phone for phone in PHONES if DRAWS[phone] < share]
         have = [texted[phone] for phone in inside if phone in texted]
-        begun = any(share <= DRAWS[phone] < SHARES_OF_STEPS[number] for phone in texted)
-        if begun and len(have) >= 0.9 * len(inside):
+        beyond = [
+            one.sent for phone, one in texted.items() if share <= DRAWS[phone] < SHARES_OF_STEPS[number]
+        ]
+        # The next step was open if the people of this one had their text when its first text was sent.
+        if beyond and sum(one.sent >= max(beyond) for one in have) >= 0.9 * len(inside):
             continue
         if len(have) < len(inside):
             return number, False
