@@ -81,15 +81,15 @@ class OpenStep(AppliedStep, frozen=True, kw_only=True):
         steps: how many there are.
         share: of the audience that is in it, as a fraction of 1.
         people: of the audience in it, texted or not.
-        texted: people of it who have their text.
-        waiting: people of it who are to be texted before it is over.
+        texted: people of it who have their text; in the last step, of the steps before it.
+        waiting: people of it who are to be texted before it is over; 0 in the last step.
         state: what the next step waits for: texts (`sending`), unknown outcomes (`unresolved`), the `hold`
             (`holding`), a reconcile after it (`unread`), or a person, since a guard is broken (`broken`;
             `paused` once that is on record). The `last` step waits for nothing.
         next_share: the share that opens next; None in the last step.
         hold_s: seconds from the last text to the end of the step; None in the last step.
         opens_at: the end of the hold, UTC; None if it is not known yet.
-        guards: with the figures so far.
+        guards: with the figures so far; in the last step, those of the steps before it.
         wave: the wave of the campaign; empty if it has none.
     """
 
