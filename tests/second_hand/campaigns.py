@@ -46,6 +46,7 @@ def build_campaigns(zone: str, analysis_day: str) -> dict[str, dict[str, Any]]:
             "title": "The wave",
             "owner": "cx@example.com",
             "series": "nps",
+            "limits": {"completes": 100_000},
             "messages": [{"id": "again", "questions": [NPS, REASON], "conclusion": "Thanks"}],
             "variants": {
                 "seed": "w",

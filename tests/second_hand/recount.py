@@ -54,6 +54,7 @@ def recount(situation: Situation, campaign: dict[str, Any]) -> Figures:
         "people": people,
         "score": _score(everybody, main),
         "goal": _find_goal(campaign),
+        "completes": campaign.get("limits", {}).get("completes"),
         "series": None,
         "questions": [_pool(everybody, recounted, *pair) for pair in list_asked(everybody)],
         "groups": break_down(everybody, situation, main),
