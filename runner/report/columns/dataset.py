@@ -187,9 +187,10 @@ def fold_column(column: str) -> str:
 def derive_columns(select: str) -> str:
     """Return the statement that adds the columns to count by to staged rows of `FeedRow`.
 
-    Times are microseconds since 1970. `folded` is a response as the readers of answers compare it, `is_index`
-    and `is_number` say whether they may take an answer for the index of a response, or a response for a
-    number. `nth` numbers a person's results of one microsecond by their guids, once all are copied.
+    Times are microseconds since 1970. `folded` is a response, or the answer without one, as the readers of
+    answers compare it; `is_index` and `is_number` say whether they may take an answer for the index of a
+    response, or a response for a number. `nth` numbers a person's results of one microsecond by their guids,
+    once all are copied.
     """
     return f"""
         SELECT * REPLACE (
@@ -199,7 +200,7 @@ def derive_columns(select: str) -> str:
           {read_time("started")} AS started_us,
           coalesce({read_time("created")}, 0) AS created_us,
           0::UINTEGER AS nth,
-          {fold_column("response")} AS folded,
+          coalesce(nullif({fold_column("response")}, ''), {fold_column("answer")}) AS folded,
           regexp_full_match(answer, '{_BLANK}*[1-9][0-9]{{0,2}}{_BLANK}*') AS is_index,
           regexp_full_match(response, '{_BLANK}*(?:{_PLAIN}|{_GROUPED}){_BLANK}*')
             AND NOT regexp_full_match(response, '{_BLANK}*{AMBIGUOUS_NUMBER}{_BLANK}*') AS is_number,

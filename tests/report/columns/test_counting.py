@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runner.ledger.report_model import ResultVersion
@@ -209,6 +209,7 @@ def check_message(counted: MessageTally, reference: Reference) -> None:
 
 @pytest.mark.slow
 @given(rows_of_two_messages)
+@example([make_row("p", "nps", "", answer="0", arm="a")])
 @settings(max_examples=20)
 def test_counts_are_those_of_plain_python(
     tmp_path_factory: pytest.TempPathFactory, rows: list[FeedRow]
