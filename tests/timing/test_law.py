@@ -65,8 +65,8 @@ STATES = {
     "702": ("NRS § 598.0918", ["09:00-20:00"] * 7),
     "503": ("Oregon House Bill 3865 (2025), amending ORS chapter 646", ["08:00-20:00"] * 7),
     "215": (
-        "73 P.S. § 2245(a)(10) (Telemarketer Registration Act)",
-        ["08:00-21:00"] * 6 + [""],
+        "73 P.S. § 2245(a)(1), (10) (Telemarketer Registration Act), as amended by Act 47 of 2026",
+        ["09:00-19:00"] * 6 + [""],
     ),
     "307": ("Wyo. Stat. § 40-12-301 ff. (telephone solicitation)", ["08:00-20:00"] * 7),
     "405": ("15 O.S. § 775C.4 (Telephone Solicitation Act of 2022)", ["08:00-20:00"] * 7),
