@@ -112,6 +112,7 @@ def test_one_campaign_fails_and_the_job_goes_on_to_its_end(run: Run, clone: Path
         assert done.returncode == code, done.stderr
 
 
+@pytest.mark.slow
 def test_the_job_that_plans_pauses_a_rollout_whose_guard_is_broken(run: Run, clone: Path) -> None:
     """Although it has nothing to send: the pause is recorded for all machines, with its figures."""
     people = ", ".join(f'{{phone: "+1415555{number}"}}' for number in range(1000, 1060))

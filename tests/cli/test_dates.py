@@ -193,6 +193,7 @@ def test_records_do_not_say_when_somebody_comes(clinic: Clinic) -> None:
     assert clinic.lockfile.read_text(encoding="utf-8") == text
 
 
+@pytest.mark.slow
 def test_a_lost_record_texts_nobody_twice(clinic: Clinic) -> None:
     """Without ledger and lockfile, the service's launch is taken for this date only if it can have been for it."""
     clinic.write((ADA, "2027-02-03T15:00"))
@@ -226,6 +227,7 @@ def test_a_message_does_not_change_between_dates_and_none(clinic: Clinic) -> Non
     assert clinic.plan()["already_sent"] == 1
 
 
+@pytest.mark.slow
 def test_people_of_several_dates_count_once_in_reports(clinic: Clinic) -> None:
     """Of two people, one is texted for two dates, and both have answered once: all who were texted answered."""
     ask = """questions:

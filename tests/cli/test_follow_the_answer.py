@@ -51,6 +51,7 @@ def test_only_those_with_the_values_are_texted(world: World) -> None:
     assert world.apply() == 0
 
 
+@pytest.mark.slow
 def test_the_wait_counts_from_the_answer(world: World) -> None:
     """Not from the message that was answered."""
     world.write(ASK, WHY)
@@ -67,6 +68,7 @@ def test_the_wait_counts_from_the_answer(world: World) -> None:
     assert world.apply() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second", "texted"), [("3", "9", 0), ("9", "3", 1)])
 def test_the_latest_answer_counts(world: World, first: str, second: str, texted: int) -> None:
     """The answer to a reminder moves a person out of the condition, or into it, before the wait is over."""
@@ -82,6 +84,7 @@ def test_the_latest_answer_counts(world: World, first: str, second: str, texted:
     assert world.count_texts(ADA) == texted
 
 
+@pytest.mark.slow
 def test_an_unread_answer_to_a_reminder_holds_the_follow_up(world: World) -> None:
     """Until the answers to all messages that ask were read after the wait, nobody is texted on an old one."""
     world.write(ASK, NUDGE.replace("unanswered", "everyone"), LATE_WHY)
@@ -96,6 +99,7 @@ def test_an_unread_answer_to_a_reminder_holds_the_follow_up(world: World) -> Non
     assert world.explain() == ({"not_qualified": 1}, [OTHER_VALUE])
 
 
+@pytest.mark.slow
 def test_a_reminder_brings_an_answer(world: World) -> None:
     """Who answers the reminder alone is followed up by that answer."""
     world.write(ASK, NUDGE, WHY)
@@ -110,6 +114,7 @@ def test_a_reminder_brings_an_answer(world: World) -> None:
     assert world.count_texts(ADA) == 1
 
 
+@pytest.mark.slow
 def test_an_edited_answer_changes_nothing_that_was_sent(world: World) -> None:
     """After the text it changes nothing; before it, the answer as it is now decides."""
     world.write(ASK, WHY, phones=(ADA, BOB))
@@ -228,6 +233,7 @@ def test_a_renamed_message_keeps_its_answers(world: World) -> None:
     assert world.apply() == 1
 
 
+@pytest.mark.slow
 def test_a_saved_plan_sends_to_whom_it_named(world: World) -> None:
     """Who qualifies only after it was made waits for the next plan."""
     world.write(ASK, WHY, phones=(ADA, BOB, CY))
@@ -268,6 +274,7 @@ def test_a_preview_walks_the_branches(world: World) -> None:
     assert "branches" not in why
 
 
+@pytest.mark.slow
 def test_simulated_people_go_on_through_the_branches(world: World) -> None:
     """Simulated answers lead on: each person gets the one follow-up that their answer is for."""
     phones = tuple(f"+1415555{number:04}" for number in range(110, 140))
@@ -293,6 +300,7 @@ def test_simulated_people_go_on_through_the_branches(world: World) -> None:
     assert reasons > 0
 
 
+@pytest.mark.slow
 def test_each_wave_goes_by_its_own_answers(world: World) -> None:
     """What somebody answered in an earlier wave leads to nothing in this one."""
     world.write(ASK, WHY, phones=(ADA, BOB), rules="wave: q1\n")
@@ -308,6 +316,7 @@ def test_each_wave_goes_by_its_own_answers(world: World) -> None:
     assert [world.count_texts(phone) for phone in (ADA, BOB)] == [1, 1]
 
 
+@pytest.mark.slow
 def test_a_lost_ledger_asks_nobody_twice(world: World) -> None:
     """The record is rebuilt from the lockfile and the service: who was followed up is not, and who waits is."""
     world.write(ASK, WHY, phones=(ADA, BOB))
@@ -349,6 +358,7 @@ def test_a_killed_run_follows_up_once(world: World, step: str, number: int, *, l
     assert [world.count_texts(phone) for phone in phones] == [1, 1, 1, 1, 0, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_the_forecast_brackets_what_comes(world: World) -> None:
     """Who has answered otherwise, and is not asked again, is no longer possible; who may still answer is."""
     world.write(ASK, NUDGE, WHY, phones=(ADA, BOB, CY))

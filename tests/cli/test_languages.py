@@ -211,6 +211,7 @@ def test_an_answer_in_their_language_ends_the_survey(world: World) -> None:
     assert (states[BEA], states[CEM]) == ("ACTIVE", "COMPLETE")
 
 
+@pytest.mark.slow
 def test_answers_in_any_language_count_as_the_response(world: World) -> None:
     """A follow-up on low values goes to those who chose them in their language, in that language."""
     why = (
@@ -231,6 +232,7 @@ def test_answers_in_any_language_count_as_the_response(world: World) -> None:
     assert {one["label"]: one["count"] for one in asked["distribution"]} == {"Good": 1, "Bad": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("response", ["", "2"])
 def test_the_number_of_a_line_counts_as_its_response(world: World, response: str) -> None:
     """Where the service returns no text but the line, follow-ups, reports and files read the response."""

@@ -138,6 +138,7 @@ def test_steps_open_one_after_the_other(world: World) -> None:
     assert world.apply() == 0
 
 
+@pytest.mark.slow
 def test_a_fresh_machine_comes_to_the_same_step(world: World) -> None:
     """Without the ledger, files and service say where the rollout is; answers are to be read again."""
     world.apply()
@@ -212,6 +213,7 @@ def test_the_issue_has_the_figures_and_the_replies(
     assert issue["state"] == "closed"
 
 
+@pytest.mark.slow
 def test_follow_ups_and_new_rows_close_no_step(world: World) -> None:
     """A reminder that waits, and a few people more, leave the open step open; another seed begins anew."""
     nudge = "  - {id: nudge, after: {message: ask, wait: 2d}, text: Still there?}\n"
@@ -244,6 +246,7 @@ def test_a_larger_audience_begins_with_the_first_step_again(world: World) -> Non
     assert world.apply() == 0
 
 
+@pytest.mark.slow
 def test_refused_texts_are_counted_and_hold_nothing_up(world: World) -> None:
     """Those who were refused are to be sent to again, and the step is judged without waiting for them."""
     world.write(YAML.replace("introduction: Hi", 'introduction: "Hi {{ number }}"'))

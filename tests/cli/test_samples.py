@@ -9,6 +9,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.cli.world import ASK
 
 if TYPE_CHECKING:
@@ -128,6 +130,7 @@ def test_nobody_is_texted_once_enough_have_answered(world: World) -> None:
     assert "4 of 3 completes" in world.run("report")
 
 
+@pytest.mark.slow
 def test_a_run_under_way_stops_once_enough_have_answered(world: World) -> None:
     """Results are looked at before each group of sends: what is in flight is the most that goes beyond."""
     world.write(ASK, phones=PHONES, rules="limits: {completes: 1, recipients_per_send: 1, rate: 1/s}\n")

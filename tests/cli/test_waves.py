@@ -186,6 +186,7 @@ def test_a_saved_plan_of_another_wave_is_refused(world: World) -> None:
     assert not (world.folder / "campaigns/pulse.sandbox.lock.json").exists()
 
 
+@pytest.mark.slow
 def test_a_follow_up_is_of_its_wave(world: World) -> None:
     """It waits for the message of its own wave, whatever an earlier one has sent."""
     world.write("a", ASK, NUDGE, rules="policy: {open_session: queue}\n")
@@ -224,6 +225,7 @@ def test_an_opt_out_in_one_wave_counts_in_the_next(world: World) -> None:
     assert world.plan()["messages"][0]["opted_out"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keeps_lockfile", [True, False])
 def test_a_fresh_machine_tells_the_waves_apart(world: World, *, keeps_lockfile: bool) -> None:
     """With a lockfile of three waves or without one: those of this wave are known, and of others held for nothing."""
@@ -342,6 +344,7 @@ def test_people_and_unclear_launches_show_their_wave(world: World) -> None:
     assert [one["wave"] for one in document["launches"]] == ["b"]
 
 
+@pytest.mark.slow
 def test_a_report_is_of_one_wave_and_compares_all(world: World) -> None:
     """Figures, status and files of answers are of the present wave, or the one asked for; the trend has all."""
     phones = tuple(f"+1415555{number:04}" for number in range(100, 140))

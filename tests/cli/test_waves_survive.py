@@ -117,6 +117,7 @@ def test_everybody_gets_each_message_once_a_wave(actions: list[str | int]) -> No
         assert last == {(phone, text) for phone in PHONES for text in ("Hello!", "News!")}
 
 
+@pytest.mark.slow
 def test_a_killed_run_texts_nobody_twice_in_its_wave(tmp_path: Path) -> None:
     """A run of the second wave dies with launches in flight: the next one finds them at the service."""
     story = Story(tmp_path)

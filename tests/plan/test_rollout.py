@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from math import comb
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -96,6 +97,7 @@ def find_step(texted: dict[str, Texted]) -> tuple[int, bool]:
     return 3, False
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(texted=RECORDS)
 def test_the_open_step_follows_from_audience_and_record(campaign: Load, texted: dict[str, Texted]) -> None:
