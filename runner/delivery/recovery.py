@@ -49,6 +49,7 @@ from runner.ledger.record.unsettled import (
     drop_unexplained,
     list_adopted,
     list_claimed,
+    list_tags,
     list_unsettled,
     read_claims,
 )
@@ -250,6 +251,7 @@ class Recovery:
         with campaign.ledger.writing() as connection:
             known = self._read_known(connection)
             explained = known.claimed | known.dismissed
+            ever = own.union(*list_tags(connection, campaign.campaign_id).values())
             unclaimed, elsewhere = list[StatRecord](), list[StatRecord]()
             for stat in listing.launches:
                 if normalize_guid(stat.project_launch_guid) in explained:
@@ -257,7 +259,7 @@ class Recovery:
                 if any(is_tagged(stat, tag) for tag in own):
                     unclaimed.append(stat)
                 # Of the others of its time, those that may be the campaign's all the same.
-                elif (is_behind or any(may_have_tag(stat, tag) for tag in own)) and self._is_akin(stat, own):
+                elif (is_behind or any(may_have_tag(stat, tag) for tag in own)) and self._is_akin(stat, ever):
                     elsewhere.append(stat)
             offered = Offered(find_payloads, [*unclaimed, *elsewhere])
             grown = self._take_in(connection, listing.launches, known)
@@ -322,9 +324,12 @@ class Recovery:
             phones = [one for one in phones if forgotten.isdisjoint(map(fingerprint, list_forms(one)))]
         return frozenset(map(fingerprint, phones))
 
-    def _is_akin(self, stat: StatRecord, own: Collection[str]) -> bool:
-        """Return whether a launch is of the campaign's time, and not of another of its waves."""
-        if is_of_other_wave(str(name_tag(stat)), own, self.campaign.wave):
+    def _is_akin(self, stat: StatRecord, ever: Collection[str]) -> bool:
+        """Return whether a launch is of the campaign's time, and not of another of its waves.
+
+        `ever` are all tags that the campaign has or had.
+        """
+        if is_of_other_wave(str(name_tag(stat)), ever, self.campaign.wave):
             return False
         since = datetime.fromisoformat(self.campaign.now()) - timedelta(seconds=self.history_s)
         moment = parse_moment(stat.project_launch_start)

@@ -95,7 +95,7 @@ class Person:
                 message = self._audience.form.name_of(known[guid.lower()].message)
                 if self._hides_people:
                     yield None
-                elif not known[guid.lower()].is_ours:
+                elif not self._is_of_now(known[guid.lower()]):
                     yield ("--launch", guid, "--not-sent")
                 elif message in group["messages"]:
                     yield ("--adopt", guid, "--message", message)
@@ -123,7 +123,7 @@ class Person:
         guids = [
             one["project_launch_guid"].lower() for group in found["unexplained"] for one in group["launches"]
         ]
-        messages = {known[guid].message for guid in guids}
+        messages = {known[guid].message if self._is_of_now(known[guid]) else "" for guid in guids}
         if messages == {""}:
             return ("--not-sent-all", "--auto-approve")
         if len(messages) > 1:
@@ -132,6 +132,11 @@ class Person:
         if all(name in group["messages"] for group in found["unexplained"]):
             return ("--adopt-all", "--message", name, "--auto-approve")
         return None
+
+    def _is_of_now(self, launch: Launch) -> bool:
+        """Whether the campaign has sent a launch, in the present wave if it has waves."""
+        wave = self._audience.form.rules.wave
+        return launch.is_ours and (not wave or launch.occasion == wave)
 
     @property
     def _hides_people(self) -> bool:

@@ -68,10 +68,16 @@ class Tally:
         self.twice += sum(texts[text] - 1 for text in twice)
         self.skipped += len(skipped)
         self.faults += service.faults
-        # Of launches to people who are no longer in the audience nothing is asked.
+        # Nothing is asked of launches to people who are no longer in the audience, and of earlier waves: where
+        # records were lost, those are left alone.
         phones = {phone for _, phone, _ in due}
+        occasions = {occasion for *_, occasion in due}
         ours = [launch for launch in service.launches if launch.is_ours]
-        due_guids = {launch.guid.lower() for launch in ours if phones & set(launch.phones)}
+        due_guids = {
+            launch.guid.lower()
+            for launch in ours
+            if phones & set(launch.phones) and (launch.cell is not None or launch.occasion in occasions)
+        }
         accepted = {launch.guid.lower() for launch in ours}
         recorded = [guid.lower() for guid in recorded]
         self._note("texted twice", twice)
