@@ -106,10 +106,11 @@ class Person:
         theirs = [
             one for one in held["candidates"] if known[one["project_launch_guid"].lower()].message == message
         ]
-        if not theirs:
+        if theirs and self._hides_people:
+            return None
+        theirs = [one for one in theirs if one["recipients_in_common"]]
+        if len(theirs) != 1:
             return ("--launch", held["key"], "--not-sent")
-        if len(theirs) > 1 or not theirs[0]["recipients_in_common"]:
-            return None if self._hides_people else ("--launch", held["key"], "--not-sent")
         guid = theirs[0]["project_launch_guid"]
         if len(known[guid.lower()].phones) < held["recipients"]:
             # Another launch, to some of the same people: the rest would be recorded as reached.
