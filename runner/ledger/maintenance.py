@@ -1,8 +1,8 @@
 """Work on a whole ledger: a copy in another database, and the move of a target's records to a new key.
 
 A fingerprint cannot be turned back into a phone, so all known phones are tried under the old key. People
-whose phones are unknown cannot be moved. Of the dates that messages went by, every minute of the years around
-them is tried; others stay under the old key, and people could be texted for them again.
+whose phones are unknown cannot be moved, nor can dates that messages went by: of these, every minute of the
+years around their texts is tried.
 """
 
 from __future__ import annotations
@@ -118,18 +118,25 @@ def _set_sequences(connection: Connection) -> None:
 
 
 _PORTION = 1000
-_NEAR_DAYS = 3 * 366
+_NEAR_DAYS = 12 * 366
 """How far from its text a date is looked for."""
 
 
 class Translation:
-    """A translation of a target's fingerprints from its old key to a new one."""
+    """A translation of a target's fingerprints from its old key to a new one.
+
+    Attributes:
+        found: what people are under the new key, by their old fingerprints.
+        dates: the same of the dates that messages went by.
+        missing_dates: how many of these are not found.
+    """
 
     def __init__(self, old: TargetKey, new: TargetKey) -> None:
         self.old = old
         self.new = new
         self.found: dict[str, str] = {}
         self.dates: dict[str, str] = {}
+        self.missing_dates = 0
         self._wanted: set[str] = set()
 
     @property
@@ -159,6 +166,7 @@ class Translation:
                     if (old := self.old.name_occasion(written)) in wanted:
                         wanted.remove(old)
                         self.dates[old] = self.new.name_occasion(written)
+        self.missing_dates = len(wanted)
 
     def offer(self, phones: Iterable[str]) -> None:
         """Try phones, E.164."""

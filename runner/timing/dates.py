@@ -41,15 +41,14 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True)
 class CellTime:
-    """A time in a cell: UTC if the cell has an offset, else on the clocks of its person."""
+    """A time in a cell, to the minute: UTC if the cell has an offset, else on the clocks of its person."""
 
     time: datetime
 
     @property
     def canonical(self) -> str:
         """The same text for each way to write the time."""
-        spec = "seconds" if self.time.second else "minutes"
-        written = self.time.replace(tzinfo=None, microsecond=0).isoformat(timespec=spec)
+        written = self.time.replace(tzinfo=None).isoformat(timespec="minutes")
         return written if self.time.tzinfo is None else f"{written}Z"
 
     def list_forms(self, zones: Iterable[str]) -> tuple[str, ...]:
@@ -80,6 +79,7 @@ def read_time(written: str) -> CellTime | NameProblem:
             )
             if not _FIRST_YEAR <= time.year <= _LAST_YEAR:
                 return NameProblem(f"the year {time.year} stands for no date", "leave the cell blank")
+            time = time.replace(second=0, microsecond=0)
             return CellTime(time if time.tzinfo is None else time.astimezone(UTC))
         return NameProblem("there is no such day or time", _HINT)
     readings = tuple(_list_readings(text))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.cli.main import run as run_command
+from runner.ledger import maintenance
 from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def test_a_date_that_moves_moves_the_text(clinic: Clinic) -> None:
     assert clinic.count_texts() == {ADA: 2}
 
 
-@pytest.mark.parametrize("cell", ["2027-02-03 15:00:00", "2027-02-03T15:00-05:00", "2027-02-03T20:00Z"])
+@pytest.mark.parametrize("cell", ["2027-02-03 15:00:59", "2027-02-03T15:00-05:00", "2027-02-03T20:00Z"])
 def test_another_way_to_write_a_date_is_the_same_date(clinic: Clinic, cell: str) -> None:
     """Nobody is texted again because a program writes the same time in another form."""
     clinic.write((ADA, "2027-02-03T15:00"))
@@ -285,6 +286,24 @@ def test_another_key_keeps_the_dates(clinic: Clinic, monkeypatch: pytest.MonkeyP
     assert occasions[0].isdisjoint(occasions[1])
     assert clinic.plan()["already_sent"] == 2
     assert clinic.apply() == 0
+
+
+def test_a_date_that_cannot_be_found_keeps_the_old_key(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under another key it would look new, and somebody could be texted for it again: nothing is changed."""
+    clinic.write((ADA, "2027-02-03T15:00"))
+    clinic.move_to("2027-02-02T20:30")
+    assert clinic.apply() == 1
+    before = clinic.lockfile.read_bytes()
+    monkeypatch.setenv("RUNNER_STATE_KEY", STATE_KEY)
+    # No day around the text is tried, as for a date that lies further away than those are.
+    monkeypatch.setattr(maintenance, "_NEAR_DAYS", 0)
+    assert clinic.run("key", "rotate", "--auto-approve", code=1).endswith(
+        "Error: nothing was changed: 1 date that a message went by cannot be found within twelve years of its text\n"
+        "  keep the old key: under the new one people could be texted for it again\n"
+    )
+    assert clinic.lockfile.read_bytes() == before
 
 
 def test_the_forecast_has_the_texts_of_other_dates(clinic: Clinic) -> None:

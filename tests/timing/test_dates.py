@@ -56,7 +56,7 @@ def decide(
     [
         ("2026-12-24T10:00", "2026-12-24T10:00"),
         (" 2026-12-24 10:00:00 ", "2026-12-24T10:00"),
-        ("2026-12-24t10:00:30.0", "2026-12-24T10:00:30"),
+        ("2026-12-24t10:00:30.0", "2026-12-24T10:00"),
         ("2026-12-24", "2026-12-24T00:00"),
         ("2026-12-24T10:00Z", "2026-12-24T10:00Z"),
         ("2026-12-24T10:00 +01:00", "2026-12-24T09:00Z"),
@@ -94,7 +94,7 @@ def test_other_forms_are_refused_with_what_they_may_mean(written: str, hint: str
 @given(st.datetimes(datetime(1900, 1, 1), datetime(9989, 12, 31)), st.sampled_from([NEW_YORK, KATHMANDU]))  # noqa: DTZ001
 def test_forms_with_and_without_an_offset_meet(wall: datetime, zone: str) -> None:
     """Whoever was texted for a time on their clocks has it, too, when the cell has the offset, and back."""
-    local = CellTime(wall.replace(microsecond=0))
+    local = CellTime(wall.replace(second=0, microsecond=0))
     for moment in local.find_moments(zone):
         aware = CellTime(moment)
         assert aware.canonical in local.list_forms([zone])

@@ -182,6 +182,12 @@ class _Rotation:
                 "found, neither in audiences nor at the service",
                 hint="name a CSV file that has their phones with --phones: fingerprints tell nothing",
             )
+        if translation.missing_dates:
+            raise RunnerError(
+                f"nothing was changed: {count_words(translation.missing_dates, 'date', 'dates')} that a "
+                "message went by cannot be found within twelve years of its text",
+                hint="keep the old key: under the new one people could be texted for it again",
+            )
 
     def _ask_service(self, translation: Translation) -> None:
         with self.ledger.reading() as connection:
