@@ -143,6 +143,26 @@ def test_a_new_ledger_waits_whatever_the_services_clock_says(
     assert faulty.accepted == dict.fromkeys(phones, 1)
 
 
+def test_a_lost_launch_of_an_earlier_tag_and_wave_holds_nobody(
+    repository: Repository, faulty: FaultyService, request: pytest.FixtureRequest
+) -> None:
+    """The record knows the earlier tag by another launch: the lost one is of that wave, and of no other."""
+    phones = repository.write_campaign(3)
+    request.getfixturevalue("skipped_windows")
+    written = repository.campaign.read_text(encoding="utf-8")
+    repository.campaign.write_text(f"{written}wave: a\n", encoding="utf-8")
+    assert repository.apply("--limit", "2").code == 0
+    kept = repository.lockfile.read_bytes()
+    assert repository.apply().code == 0
+    lose_records(repository)
+    repository.lockfile.write_bytes(kept)
+    renamed = written.replace("tag: pulse-2026", "tag: beat")
+    repository.campaign.write_text(f"{renamed}wave: b\n", encoding="utf-8")
+    applied = repository.apply()
+    assert applied.code == 0, applied.err
+    assert faulty.accepted == dict.fromkeys(phones, 2)
+
+
 def test_a_list_that_is_too_short_hides_nothing(repository: Repository, faulty: FaultyService) -> None:
     """A service that lists fewer launches than are on record may still list one that isn't."""
     phones = repository.write_campaign(5)

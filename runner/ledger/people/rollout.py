@@ -44,7 +44,7 @@ def list_stopped(connection: Connection, target: str) -> tuple[StoppedCampaign, 
 
 @dataclass(frozen=True, slots=True)
 class RolloutRecord:
-    """What is on record of the messages that a rollout's steps are about.
+    """The record of the messages that a rollout's steps are about.
 
     Attributes:
         messages: their launches, by message id.
