@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from tests.cli.world import Enter, Kind
     from tests.forge.github_server import GitHub
 
 SURVEY = """\
@@ -152,13 +153,23 @@ def github() -> Iterator[GitHub]:
 
 
 @pytest.fixture
-def world(
+def enter(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     check_json: Callable[[str, str], dict[str, Any]],
-) -> World:
+) -> Enter:
+    """The maker of projects without a campaign."""
+
+    def make(kind: type[Kind], /) -> Kind:
+        monkeypatch.chdir(tmp_path)
+        return kind(tmp_path, capsys, check_json)
+
+    return make
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, enter: Enter) -> World:
     """A repository without a campaign; its service lists a launch at once."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "0s")
-    return World(tmp_path, capsys, check_json)
+    return enter(World)

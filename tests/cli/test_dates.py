@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import Counter
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.cli.main import run as run_command
 from runner.ledger import maintenance
+from tests.cli.world import Project
 from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    CheckJson = Callable[[str, str], dict[str, Any]]
+    from tests.cli.world import CheckJson, Enter
+
 
 YAML = """\
 version: 1
@@ -39,16 +37,13 @@ ADA, BOB, CY = "+12125550101", "+12125550102", "+12125550103"
 NEW_YORK = "America/New_York"
 
 
-class Clinic:
+class Clinic(Project):
     """A repository with the campaign, and its sandbox."""
 
     def __init__(self, folder: Path, capture: pytest.CaptureFixture[str], check: CheckJson) -> None:
-        self.folder = folder
+        super().__init__(folder, capture, check)
         self.file = folder / "campaigns/clinic.yaml"
         self.lockfile = folder / "campaigns/clinic.sandbox.lock.json"
-        self._capture = capture
-        self._check = check
-        self.file.parent.mkdir()
         self.file.write_text(YAML, encoding="utf-8")
 
     def write(self, *rows: tuple[str, str]) -> None:
@@ -59,10 +54,8 @@ class Clinic:
 
     def run(self, *arguments: str, code: int = 0) -> str:
         """Run a command inside this process; return what it wrote."""
-        found = run_command(arguments)
-        out, err = self._capture.readouterr()
-        assert found == code, err
-        return out + (err if code else "")
+        out = super().run(*arguments, code=code)
+        return out + (self.errors if code else "")
 
     def move_to(self, moment: str) -> None:
         """Move the sandbox's clock to a moment (UTC)."""
@@ -70,38 +63,26 @@ class Clinic:
 
     def plan(self, message: str = "remind") -> dict[str, Any]:
         """Return the counts of a message."""
-        document = self._check(self.run("plan", "--format", "json"), "plan")
+        document = self.check(self.run("plan", "--format", "json"), "plan")
         return next(one for one in document["campaigns"][0]["messages"] if one["id"] == message)
 
     def apply(self) -> int:
         """Send what is due; return the number of texts."""
         done = self.run("apply", "--auto-approve", "--format", "json")
-        sent: int = self._check(done, "apply")["campaigns"][0]["recipients_sent"]
+        sent: int = self.check(done, "apply")["campaigns"][0]["recipients_sent"]
         return sent
 
     def count_texts(self) -> Counter[str]:
         """Return how many texts the service has sent, by phone."""
-        with closing(sqlite3.connect(self.folder / ".runner/sandbox/service.sqlite")) as connection:
-            query = "SELECT phone FROM session JOIN participant ON participant.id = participant_id"
-            return Counter(phone for (phone,) in connection.execute(query))
-
-    def lose_ledger(self) -> None:
-        """Remove the ledger, as on a new machine."""
-        for file in (self.folder / ".runner").glob("ledger*"):
-            file.unlink()
+        query = "SELECT phone FROM session JOIN participant ON participant.id = participant_id"
+        return Counter(phone for (phone,) in self.select(query))
 
 
 @pytest.fixture
-def clinic(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    check_json: CheckJson,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Clinic:
+def clinic(monkeypatch: pytest.MonkeyPatch, enter: Enter) -> Clinic:
     """A clinic's repository; its service lists a launch at once, and its clock stands at noon in New York."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "0s")
-    made = Clinic(tmp_path, capsys, check_json)
+    made = enter(Clinic)
     made.move_to("2027-02-01T17:00")
     return made
 

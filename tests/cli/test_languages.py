@@ -5,23 +5,21 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import runner
 from runner.cli.main import run as run_command
-from runner.sandbox.service import Service
-from runner.sandbox.store import open_store
 from runner.view.markdown import write_markdown
 from runner.workflow.conversations import show_example
+from tests.cli.world import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    CheckJson = Callable[[str, str], dict[str, Any]]
+    from tests.cli.world import CheckJson, Enter
+
 
 ADA, BEA, CEM, DIA = "+14155550101", "+14155550102", "+14155550103", "+14155550104"
 PEOPLE = f"phone,lang,name\n{ADA},en,Ada\n{BEA},ES,Bea\n{CEM},ar,Cem\n{DIA},,Dia\n"
@@ -58,13 +56,11 @@ variants:
 """
 
 
-class World:
-    """A repository with one campaign, and the sandbox of its commands, which run inside this process."""
+class World(Project):
+    """A repository with a campaign in three languages."""
 
     def __init__(self, folder: Path, capture: pytest.CaptureFixture[str], check: CheckJson) -> None:
-        self.folder = folder
-        self._capture = capture
-        self._check = check
+        super().__init__(folder, capture, check)
         self.write()
 
     def write(self, rules: str = "", people: str = PEOPLE, text: str = YAML) -> None:
@@ -74,27 +70,14 @@ class World:
 
     def run(self, *arguments: str, code: int = 0) -> str:
         """Run a command; return what it wrote, and what it warned of."""
-        found = run_command(arguments)
-        out, err = self._capture.readouterr()
-        assert found == code, err
-        return out if code == 0 else err
+        out = super().run(*arguments, code=code)
+        return self.errors if code else out
 
     def plan(self, *options: str) -> dict[str, Any]:
         """Return the plan of the campaign."""
-        document = self._check(self.run("plan", "visit.yaml", "--format", "json", *options), "plan")
+        document = self.check(self.run("plan", "visit.yaml", "--format", "json", *options), "plan")
         found: dict[str, Any] = document["campaigns"][0]
         return found
-
-    def reply(self, phone: str, text: str) -> None:
-        """Have a person text the service."""
-        moment = datetime.fromisoformat(json.loads(self.run("sandbox", "clock", "--format", "json"))["time"])
-        with closing(open_store(self.folder / ".runner/sandbox/service.sqlite")) as store:
-            Service(store).receive(phone, text, moment)
-
-    def read(self, query: str) -> list[tuple[Any, ...]]:
-        """Return rows of the service's records."""
-        with closing(sqlite3.connect(self.folder / ".runner/sandbox/service.sqlite")) as connection:
-            return connection.execute(query).fetchall()
 
     def list_sent(self) -> dict[str, dict[str, Any]]:
         """Return what was sent to each phone."""
@@ -102,20 +85,14 @@ class World:
             "SELECT phone, definition FROM session JOIN participant ON participant.id = participant_id "
             "JOIN launch ON launch.id = launch_id"
         )
-        return {phone: json.loads(definition) for phone, definition in self.read(query)}
+        return {phone: json.loads(definition) for phone, definition in self.select(query)}
 
 
 @pytest.fixture
-def world(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    check_json: CheckJson,
-) -> World:
+def world(monkeypatch: pytest.MonkeyPatch, enter: Enter) -> World:
     """A repository with a campaign in three languages, and a person of each and one without."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "0s")
-    return World(tmp_path, capsys, check_json)
+    return enter(World)
 
 
 def test_everybody_gets_all_texts_in_their_language(world: World) -> None:
@@ -206,7 +183,9 @@ def test_an_answer_in_their_language_ends_the_survey(world: World) -> None:
     world.run("apply", "visit.yaml", "--auto-approve")
     world.reply(CEM, "جيد")
     world.reply(BEA, "Mal")
-    rows = world.read("SELECT phone, status FROM session JOIN participant ON participant.id = participant_id")
+    rows = world.select(
+        "SELECT phone, status FROM session JOIN participant ON participant.id = participant_id"
+    )
     states = dict(rows)
     assert (states[BEA], states[CEM]) == ("ACTIVE", "COMPLETE")
 
@@ -277,7 +256,7 @@ def test_simulated_people_answer_in_their_language(world: World) -> None:
     world.write(people=people)
     world.run("apply", "visit.yaml", "--auto-approve")
     world.run("sandbox", "simulate", "--seed", "1")
-    given = world.read("SELECT DISTINCT response FROM result WHERE question_tag = 'sat'")
+    given = world.select("SELECT DISTINCT response FROM result WHERE question_tag = 'sat'")
     assert {text for (text,) in given} == {"جيد", "سيئ"}
 
 

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.cli.main import run as run_command
 from runner.plan.decisions import ENDS, IN_ORDER, QUEUES, SAME_RUN
-from runner.sandbox.service import Service
-from runner.sandbox.store import open_store
+from tests.cli.world import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    CheckJson = Callable[[str, str], dict[str, Any]]
+    from tests.cli.world import Enter
+
 
 ADA, BOB = "+14155550101", "+14155550102"
 ASK = '{id: ask, questions: [{tag: why, text: "Why?"}, {tag: how, text: "How?"}]}'
@@ -44,14 +42,8 @@ OPEN = (
 )
 
 
-class World:
-    """A repository, and the sandbox of its commands, which run inside this process."""
-
-    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str], check: CheckJson) -> None:
-        self.folder = folder
-        self._capture = capture
-        self._check = check
-        (folder / "campaigns").mkdir()
+class World(Project):
+    """A repository with several campaigns."""
 
     def write(self, name: str, *messages: str, phones: tuple[str, ...] = (ADA,), rules: str = "") -> None:
         """Write a campaign."""
@@ -59,17 +51,10 @@ class World:
         content = f"version: 1\nrecipients: [{people}]\nmessages:\n" + "".join(f"  - {m}\n" for m in messages)
         (self.folder / f"campaigns/{name}.yaml").write_text(content + rules, encoding="utf-8")
 
-    def run(self, *arguments: str, code: int = 0) -> str:
-        """Run a command; return what it wrote."""
-        found = run_command(arguments)
-        out, err = self._capture.readouterr()
-        assert found == code, err
-        return out
-
     def apply(self, *names: str) -> dict[str, int]:
         """Send; return how many each campaign reached."""
         paths = [f"campaigns/{name}.yaml" for name in names]
-        done = self._check(self.run("apply", "--auto-approve", "--format", "json", *paths), "apply")
+        done = self.check(self.run("apply", "--auto-approve", "--format", "json", *paths), "apply")
         return {one["name"]: one["recipients_sent"] for one in done["campaigns"]}
 
     def plan(self, name: str) -> dict[str, tuple[int, int, list[str]]]:
@@ -77,42 +62,28 @@ class World:
         text = self.run("plan", "--format", "json", f"campaigns/{name}.yaml")
         return {
             one["id"]: (one["to_send"], one["open_session"], [each["reason"] for each in one["reasons"]])
-            for one in self._check(text, "plan")["campaigns"][0]["messages"]
+            for one in self.check(text, "plan")["campaigns"][0]["messages"]
         }
 
     def count_status(self, name: str) -> list[dict[str, Any]]:
         """Return what `runner status` says of each message of a campaign."""
         text = self.run("status", "--format", "json", f"campaigns/{name}.yaml")
-        messages: list[dict[str, Any]] = self._check(text, "status")["campaigns"][0]["messages"]
+        messages: list[dict[str, Any]] = self.check(text, "status")["campaigns"][0]["messages"]
         return messages
-
-    def reply(self, phone: str, *texts: str) -> None:
-        """Have a person text the service."""
-        moment = datetime.fromisoformat(json.loads(self.run("sandbox", "clock", "--format", "json"))["time"])
-        with closing(open_store(self.folder / ".runner/sandbox/service.sqlite")) as store:
-            for text in texts:
-                Service(store).receive(phone, text, moment)
 
     def list_sessions(self, phone: str = ADA) -> list[tuple[str, str | None]]:
         """Return the sessions that a person has had at the service, each with its state and why it ended."""
-        with closing(sqlite3.connect(self.folder / ".runner/sandbox/service.sqlite")) as connection:
-            return connection.execute(
-                "SELECT status, sub_status FROM session JOIN participant ON participant.id = participant_id "
-                "WHERE phone = ? ORDER BY session.id",
-                (phone,),
-            ).fetchall()
+        return self.select(
+            "SELECT status, sub_status FROM session JOIN participant ON participant.id = participant_id "
+            "WHERE phone = ? ORDER BY session.id",
+            phone,
+        )
 
 
 @pytest.fixture
-def world(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    check_json: CheckJson,
-) -> World:
+def world(enter: Enter) -> World:
     """A repository without campaigns."""
-    monkeypatch.chdir(tmp_path)
-    return World(tmp_path, capsys, check_json)
+    return enter(World)
 
 
 def test_a_survey_waits_for_the_end_of_another_one(world: World) -> None:

@@ -6,24 +6,20 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runner.campaign.variants import SHARES, draw_shares
-from runner.cli.main import run as run_command
-from runner.sandbox.service import Service
-from runner.sandbox.store import open_store
 from tests.cli.test_alert import name_job
+from tests.cli.world import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
+    from tests.cli.world import CheckJson, Enter
     from tests.forge.github_server import GitHub
 
-    CheckJson = Callable[[str, str], dict[str, Any]]
 
 YAML = """\
 version: 1
@@ -40,26 +36,16 @@ FIRST = [phone for phone in PHONES if DRAW(phone) < SHARES // 10]
 SECOND = [phone for phone in PHONES if DRAW(phone) < 3 * SHARES // 10]
 
 
-class World:
-    """A repository, and the sandbox of its commands, which run inside this process."""
+class World(Project):
+    """A repository with a rollout to a hundred people."""
 
     def __init__(self, folder: Path, capture: pytest.CaptureFixture[str], check: CheckJson) -> None:
-        self.folder = folder
-        self.capture = capture
-        self.check = check
-        (folder / "campaigns").mkdir()
+        super().__init__(folder, capture, check)
         (folder / "campaigns/people.csv").write_text("phone\n" + "\n".join(PHONES), encoding="utf-8")
         self.write(YAML)
 
     def write(self, text: str) -> None:
         (self.folder / "campaigns/pulse.yaml").write_text(text, encoding="utf-8")
-
-    def run(self, *arguments: str, code: int = 0) -> str:
-        """Run a command; return what it wrote to standard output, and keep the rest in `errors`."""
-        found = run_command(arguments)
-        out, self.errors = self.capture.readouterr()
-        assert found == code, self.errors
-        return out
 
     def apply(self, code: int = 0) -> int:
         """Send; return how many people were texted."""
@@ -93,24 +79,16 @@ class World:
         self.run("sandbox", "clock", f"+{length}")
         self.run("reconcile")
 
-    def reply(self, text: str, *phones: str) -> None:
+    def reply_all(self, text: str, *phones: str) -> None:
         """Have people text the service."""
-        moment = datetime.fromisoformat(json.loads(self.run("sandbox", "clock", "--format", "json"))["time"])
-        with closing(open_store(self.folder / ".runner/sandbox/service.sqlite")) as store:
-            for phone in phones:
-                Service(store).receive(phone, text, moment)
+        for phone in phones:
+            self.reply(phone, text)
 
 
 @pytest.fixture
-def world(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    check_json: CheckJson,
-) -> World:
+def world(enter: Enter) -> World:
     """A campaign to a hundred people in three steps, with two guards."""
-    monkeypatch.chdir(tmp_path)
-    return World(tmp_path, capsys, check_json)
+    return enter(World)
 
 
 def test_steps_open_one_after_the_other(world: World) -> None:
@@ -158,7 +136,7 @@ def test_a_fresh_machine_comes_to_the_same_step(world: World) -> None:
 def test_a_broken_guard_pauses_the_campaign(world: World) -> None:
     """With its figures, also on a fresh machine; a person who resumes accepts them for this step."""
     world.apply()
-    world.reply("STOP", *FIRST[:3])
+    world.reply_all("STOP", *FIRST[:3])
     world.watch("3h")
     assert world.state(7) == (1, "broken")
     figures = f"3 of {len(FIRST)} people opted out ({round(300 / len(FIRST), 1):g}%; limit 2%)"
@@ -185,7 +163,7 @@ def test_a_broken_guard_pauses_the_campaign(world: World) -> None:
     assert world.apply() == len(FIRST) - 3
     world.watch("3h")
     assert world.state() == (2, "sending")
-    world.reply("STOP", *FIRST[3:6])
+    world.reply_all("STOP", *FIRST[3:6])
     world.run("reconcile")
     assert world.state(7) == (1, "broken")
     world.write(YAML)
@@ -196,7 +174,7 @@ def test_the_issue_has_the_figures_and_the_replies(
 ) -> None:
     """A job that plans pauses the campaign; digits are masked, and the issue closes once a person resumes."""
     world.apply()
-    world.reply("Stop texting me, call 415-555-0199", *FIRST[:3])
+    world.reply_all("Stop texting me, call 415-555-0199", *FIRST[:3])
     world.watch("3h")
     world.run("apply", "--auto-approve", code=7)
     for name, value in name_job(github, world.folder).items():

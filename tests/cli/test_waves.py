@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import runner
-from runner.cli.main import run as run_command
+from tests.cli.world import Project
 from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
+    from tests.cli.world import CheckJson, Enter
     from tests.forge.github_server import GitHub
 
-    CheckJson = Callable[[str, str], dict[str, Any]]
 
 ADA, BOB, CY = "+14155550101", "+14155550102", "+14155550103"
 SCALE = ", ".join(f'"{point}"' for point in range(11))
@@ -31,15 +30,12 @@ HELLO = "{id: hello, text: Hello!}"
 AGAIN = "Everybody again: b is a new wave, and 3 people were texted in the wave a."
 
 
-class World:
-    """A repository, and the sandbox of its commands, which run inside this process."""
+class World(Project):
+    """A repository with a campaign in waves."""
 
     def __init__(self, folder: Path, capture: pytest.CaptureFixture[str], check: CheckJson) -> None:
-        self.folder = folder
+        super().__init__(folder, capture, check)
         self.lockfile = folder / "campaigns/pulse.sandbox.lock.json"
-        self._capture = capture
-        self._check = check
-        (folder / "campaigns").mkdir()
 
     def write(
         self, wave: str, *messages: str, phones: tuple[str, ...] = (ADA, BOB, CY), rules: str = ""
@@ -53,14 +49,12 @@ class World:
 
     def run(self, *arguments: str, code: int = 0) -> str:
         """Run a command; return what it wrote, with what it said if it failed."""
-        found = run_command(arguments)
-        out, err = self._capture.readouterr()
-        assert found == code, err
-        return out + (err if code else "")
+        out = super().run(*arguments, code=code)
+        return out + (self.errors if code else "")
 
     def read(self, *arguments: str) -> dict[str, Any]:
         """Return a command's document."""
-        return self._check(self.run(*arguments, "--format", "json"), arguments[0])
+        return self.check(self.run(*arguments, "--format", "json"), arguments[0])
 
     def plan(self) -> dict[str, Any]:
         """Return the campaign's plan."""
@@ -71,26 +65,16 @@ class World:
         """Send without asking."""
         return self.run("apply", "--auto-approve", code=code)
 
-    def lose_ledger(self) -> None:
-        """Leave the machine."""
-        for file in (self.folder / ".runner").glob("ledger*"):
-            file.unlink()
-
-    def query(self, statement: str) -> list[Any]:
-        """Ask the service's own records."""
-        with closing(sqlite3.connect(self.folder / ".runner/sandbox/service.sqlite")) as connection:
-            return connection.execute(statement).fetchall()
-
     def list_tags(self) -> list[str]:
         """Return the tags of the launches that the service has accepted."""
         return [
-            tag for (tag,) in self.query("SELECT json_extract(definition, '$.tag') FROM launch ORDER BY id")
+            tag for (tag,) in self.select("SELECT json_extract(definition, '$.tag') FROM launch ORDER BY id")
         ]
 
     def count_texts(self) -> Counter[tuple[str, str]]:
         """Return how often a person got texts under a tag."""
         return Counter(
-            self.query(
+            self.select(
                 "SELECT phone, json_extract(definition, '$.tag') FROM session "
                 "JOIN participant ON participant.id = participant_id JOIN launch ON launch.id = launch_id"
             )
@@ -98,16 +82,10 @@ class World:
 
 
 @pytest.fixture
-def world(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    check_json: CheckJson,
-) -> World:
+def world(monkeypatch: pytest.MonkeyPatch, enter: Enter) -> World:
     """A repository without a campaign; its service lists a launch at once."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "10ms")
-    return World(tmp_path, capsys, check_json)
+    return enter(World)
 
 
 def test_each_wave_texts_everybody_once(world: World) -> None:
@@ -355,7 +333,7 @@ def test_a_report_is_of_one_wave_and_compares_all(world: World) -> None:
         world.run("sandbox", "simulate", "--seed", str(seed), "--response-rate", rate)
         world.run("sandbox", "clock", "+10d")
         world.run("reconcile")
-    texts = world.query(
+    texts = world.select(
         "SELECT json_extract(definition, '$.tag'), count(DISTINCT result.session_id) FROM result "
         "JOIN session ON session.id = result.session_id JOIN launch ON launch.id = session.launch_id GROUP BY 1"
     )

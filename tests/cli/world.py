@@ -1,4 +1,4 @@
-"""A repository with one campaign, and the sandbox of its commands, for tests of what campaigns do over time."""
+"""Repositories, and the sandbox of their commands, for tests of what campaigns do over time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import sqlite3
 from contextlib import closing
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from runner.cli.main import run as run_command
 from runner.sandbox.service import Service
@@ -26,27 +26,62 @@ NPS = f'{{tag: nps, text: "0 to 10?", responses: [{SCALE}], scale: nps}}'
 ASK = f"{{id: ask, questions: [{NPS}]}}"
 
 
-class World:
-    """A repository, and the sandbox of its commands, which run inside this process."""
+class Project:
+    """A repository, and the sandbox of its commands, which run inside this process.
+
+    Attributes:
+        errors: what the last command wrote to standard error.
+    """
 
     def __init__(self, folder: Path, capture: pytest.CaptureFixture[str], check: CheckJson) -> None:
         self.folder = folder
-        self._capture = capture
         self.check = check
+        self.errors = ""
+        self._capture = capture
         (folder / "campaigns").mkdir()
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """Run a command; return what it wrote to standard output."""
+        found = run_command(arguments)
+        out, self.errors = self._capture.readouterr()
+        assert found == code, self.errors
+        return out
+
+    def reply(self, phone: str, *texts: str) -> None:
+        """Have a person text the service."""
+        moment = datetime.fromisoformat(json.loads(self.run("sandbox", "clock", "--format", "json"))["time"])
+        with closing(open_store(self.folder / ".runner/sandbox/service.sqlite")) as store:
+            for text in texts:
+                Service(store).receive(phone, text, moment)
+
+    def select(self, statement: str, *values: str) -> list[Any]:
+        """Return the rows that a query finds in the service's records."""
+        with closing(sqlite3.connect(self.folder / ".runner/sandbox/service.sqlite")) as connection:
+            return connection.execute(statement, values).fetchall()
+
+    def lose_ledger(self) -> None:
+        """Remove the ledger, as on a new machine."""
+        for file in (self.folder / ".runner").glob("ledger*"):
+            file.unlink()
+
+
+Kind = TypeVar("Kind", bound=Project)
+
+
+class Enter(Protocol):
+    """A function that makes a project of some kind, and has commands run in it."""
+
+    def __call__(self, kind: type[Kind], /) -> Kind: ...
+
+
+class World(Project):
+    """A repository with one campaign."""
 
     def write(self, *messages: str, phones: tuple[str, ...] = (ADA,), rules: str = "") -> None:
         """Write the campaign."""
         people = ", ".join(f'{{phone: "{phone}"}}' for phone in phones)
         content = f"version: 1\nrecipients: [{people}]\nmessages:\n" + "".join(f"  - {m}\n" for m in messages)
         (self.folder / "campaigns/pulse.yaml").write_text(content + rules, encoding="utf-8")
-
-    def run(self, *arguments: str, code: int = 0) -> str:
-        """Run a command; return what it wrote."""
-        found = run_command(arguments)
-        out, err = self._capture.readouterr()
-        assert found == code, err
-        return out
 
     def apply(self) -> int:
         """Send; return how many people were texted."""
@@ -86,13 +121,6 @@ class World:
         """Move the sandbox's clock."""
         self.run("sandbox", "clock", f"+{length}")
 
-    def reply(self, phone: str, *texts: str) -> None:
-        """Have a person text the service."""
-        moment = datetime.fromisoformat(json.loads(self.run("sandbox", "clock", "--format", "json"))["time"])
-        with closing(open_store(self.folder / ".runner/sandbox/service.sqlite")) as store:
-            for text in texts:
-                Service(store).receive(phone, text, moment)
-
     def edit(self, statement: str, *values: str) -> None:
         """Change the service's records."""
         with closing(sqlite3.connect(self.folder / ".runner/sandbox/service.sqlite")) as connection:
@@ -110,5 +138,4 @@ class World:
 
     def query(self, statement: str, *values: str) -> list[Any]:
         """Return the first column of what a query finds in the service's records."""
-        with closing(sqlite3.connect(self.folder / ".runner/sandbox/service.sqlite")) as connection:
-            return [row[0] for row in connection.execute(statement, values)]
+        return [row[0] for row in self.select(statement, *values)]
