@@ -11,7 +11,7 @@ from runner.ledger.model import on_occasion
 from runner.ledger.people.suppressions import ROLLOUT, read_accepted, read_pauses
 from runner.ledger.record.campaign_record import read_earlier_messages
 from runner.ledger.record.deliveries import find_record
-from runner.ledger.tables import campaigns, deliveries, launches, of_target, opt_outs, results
+from runner.ledger.tables import ANSWER, campaigns, deliveries, launches, of_target, opt_outs, results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -99,7 +99,7 @@ def read_opt_out_replies(connection: Connection, target: str, campaign: str) -> 
     evidence = select(opt_outs.c.evidence).where(
         opt_outs.c.target == target, opt_outs.c.source == "reply", opt_outs.c.state != "dismissed"
     )
-    said = select(results.c.question_text, results.c.result_response)
+    said = select(results.c.question_text, ANSWER)
     query = of_target(said.join(launches, launches.c.id == results.c.launch_id), target)
     own = query.where(campaigns.c.name == campaign, results.c.result_guid.in_(evidence))
     ordered = own.order_by(results.c.created.desc(), results.c.result_guid)
