@@ -45,9 +45,9 @@ def resolve(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int
     texted. Texts of campaigns whose files are gone are listed, too.
 
     --adopt and --not-sent settle one text; --adopt-all and --not-sent-all settle all that are shown, after
-    asking. Everybody of an adopted text counts as texted, even where the service lists fewer people. Exits
-    with 4 while anything is unresolved. A campaign that is invalid, or held by another run, is left out, with
-    exit code 3.
+    asking. Everybody of an adopted text counts as texted, in the campaign's present wave if it has waves, and
+    even where the service lists fewer people. Exits with 4 while anything is unresolved. A campaign that is
+    invalid, or held by another run, is left out, with exit code 3.
 
     Examples:
         runner resolve
