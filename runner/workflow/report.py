@@ -152,6 +152,10 @@ class ProjectReport:
         return pages + (write_html([Section("Left out", [Items(remarks)])]) if remarks else "")
 
 
+_OfSeries = tuple["CampaignReport", "str | None"]
+"""A report, and its series; None for none."""
+
+
 def report_project(
     scope: Scope,
     options: ReportOptions,
@@ -173,27 +177,19 @@ def report_project(
     check_columns(campaigns, options)
     code = 0
     if is_reconciled:
-        # Imported here: it is a third of the start-up time, and most reports do not need it.
-        from runner.workflow.reconcile import ReconcileOptions, reconcile_and_warn
-
-        with workspace.open_ledger() as opened:
-            how = ReconcileOptions(quiet=scope.quiet)
-            found = reconcile_and_warn(workspace, opened, campaigns, failures, how)
-        code = found.reading_code
-        campaigns = [campaign for campaign in campaigns if campaign.name in found.summaries]
+        campaigns, code = _reconcile(workspace, scope, campaigns, failures)
     with workspace.open_ledger_for_reading() as present:
 
         def report(one: Campaign) -> CampaignReport:
             return CampaignReporter(workspace, present, one, options).report()
 
         made = [failures.attempt(one, partial(report, one)) for one in campaigns]
+        pairs = [(found, one) for found, one in zip(made, campaigns, strict=True) if found is not None]
         waves = [*_report_waves(workspace, present, scope, campaigns)]
-        for one in campaigns:
+        for _, one in pairs:
             waves += _report_own_waves(workspace, present, one, options.wave)
-    # A campaign's waves are a series, unless it names another.
-    series = {one.name: one.series or (one.name if one.wave else None) for one in campaigns}
-    pairs = [(report, series[report.campaign]) for report in made if report is not None]
-    linked = link_series([*pairs, *waves])[: len(pairs)]
+    own = [(found, _name_series(one)) for found, one in pairs]
+    linked = link_series([*own, *waves])[: len(own)]
     reports = tuple(map(ReportResult, linked))
     return ProjectReport(
         reports=reports,
@@ -202,9 +198,23 @@ def report_project(
     )
 
 
+def _reconcile(
+    workspace: Workspace, scope: Scope, campaigns: Sequence[Campaign], failures: Failures
+) -> tuple[Sequence[Campaign], int]:
+    """Update the ledger; return the campaigns that were reconciled, and the exit code."""
+    # Imported here: it is a third of the start-up time, and most reports do not need it.
+    from runner.workflow.reconcile import ReconcileOptions, reconcile_and_warn
+
+    with workspace.open_ledger() as opened:
+        found = reconcile_and_warn(
+            workspace, opened, campaigns, failures, ReconcileOptions(quiet=scope.quiet)
+        )
+    return [campaign for campaign in campaigns if campaign.name in found.summaries], found.reading_code
+
+
 def _report_waves(
     workspace: Workspace, ledger: Ledger, scope: Scope, campaigns: Sequence[Campaign]
-) -> Iterator[tuple[CampaignReport, str]]:
+) -> Iterator[_OfSeries]:
     """Yield the reports of the project's other campaigns in the series of these, each with its series."""
     names = {campaign.series for campaign in campaigns if campaign.series}
     known = {campaign.file.resolve() for campaign in campaigns}
@@ -218,23 +228,33 @@ def _report_waves(
         for fault in found.faults.values():
             warn(f"{fault.message}: if it is of the same series, it is not compared")
         for campaign in found.campaigns:
-            if campaign.series not in names:
-                continue
-            try:
-                yield CampaignReporter(workspace, ledger, campaign, ReportOptions()).report(), campaign.series
-            except RunnerError as error:
-                warn(f"{campaign.name}: left out of the series {campaign.series}: {error.message}")
+            if campaign.series in names:
+                yield from _compare(workspace, ledger, campaign, ReportOptions())
+
+
+def _name_series(campaign: Campaign) -> str | None:
+    """Return the series that a campaign's report is of; its waves are one, unless it names another."""
+    return campaign.series or (campaign.name if campaign.wave else None)
 
 
 def _report_own_waves(
     workspace: Workspace, ledger: Ledger, campaign: Campaign, reported: str | None
-) -> Iterator[tuple[CampaignReport, str]]:
+) -> Iterator[_OfSeries]:
     """Yield the reports of a campaign's waves but for the one `reported`, each with its series."""
     for wave in list_waves(workspace, ledger, campaign) if campaign.wave else ():
         if wave != (reported or campaign.wave):
-            own = ReportOptions(wave=wave)
-            report = CampaignReporter(workspace, ledger, campaign, own).report()
-            yield report, campaign.series or campaign.name
+            yield from _compare(workspace, ledger, campaign, ReportOptions(wave=wave))
+
+
+def _compare(
+    workspace: Workspace, ledger: Ledger, campaign: Campaign, options: ReportOptions
+) -> Iterator[_OfSeries]:
+    """Yield a report that others are compared with; without it they are made all the same."""
+    series = _name_series(campaign)
+    try:
+        yield CampaignReporter(workspace, ledger, campaign, options).report(), series
+    except RunnerError as error:
+        warn(f"{campaign.name}: left out of the series {series}: {error.message}")
 
 
 LIBRARIES = ("pandas", "arrow")
