@@ -283,6 +283,17 @@ def _open_languages(
     return lambda written, line: (names.read(written, line) if written else None) or default
 
 
+def _open_consent(
+    source: FileRecipients, file: Path, columns: FoundColumns, problems: Problems, findings: Findings
+) -> ConsentRecord | None:
+    """Return the reader of a source's consent; None if it has no column of it."""
+    place = columns.get("consent.source_column")
+    if place is None or source.consent is None:
+        return None
+    words = frozenset(map(fold_word, source.consent.yes))
+    return ConsentRecord(file, place, columns.get("consent.date_column"), problems, findings, words)
+
+
 def read_inline(
     source: InlineRecipient,
     problems: Problems,
@@ -335,12 +346,8 @@ def iterate_rows(
     regions = open_regions(table.file, 1, problems, source.region)
     read_language = _open_languages(table.file, 1, problems, languages)
     phone, zone, place = columns["phone_column"], columns.get("timezone_column"), columns.get("region_column")
-    tongue = columns.get("language_column")
-    record, place_of_consent = None, columns.get("consent.source_column")
-    if reads_consent and place_of_consent is not None and source.consent is not None:
-        words = frozenset(map(fold_word, source.consent.yes))
-        date = columns.get("consent.date_column")
-        record = ConsentRecord(table.file, place_of_consent, date, problems, findings, words)
+    language_column = columns.get("language_column")
+    record = _open_consent(source, table.file, columns, problems, findings) if reads_consent else None
     times = open_dates(table.file, 1, problems)
     width = len(table.header)
     for line, cells in table.rows:
@@ -350,8 +357,8 @@ def iterate_rows(
         given = {name: text for name, index in variables if (text := read_cell(cells[index], line, findings))}
         timezone = None if zone is None else zones.read(cells[zone], line)
         region = None if place is None else regions.read(cells[place], line)
-        spoken = None if tongue is None else cells[tongue]
-        language = None if read_language is None else read_language(spoken, line)
+        written = None if language_column is None else cells[language_column]
+        language = None if read_language is None else read_language(written, line)
         consent = UNSAID if record is None else record.read(cells, line)
         for name in dates:
             if name in given:
