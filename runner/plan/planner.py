@@ -142,7 +142,7 @@ class AudiencePass:
             if follows:
                 find_opening = partial(decider.find_opening, recipient)
                 assignments = mark_follow_ups(assignments, follows, self.now, find_opening)
-            if outlook is not None:
+            if outlook is not None and not decider.list_caps(recipient):
                 assignments = outlook.mark(assignments, recipient.phone)
             yield recipient, assignments
 
@@ -454,8 +454,8 @@ class Planner:
 
     def _launch(self, assignment: Decision, payload: Payload, phones: list[str]) -> PlannedLaunch:
         renderer = self._going.compiled[assignment.message].renderers[assignment.arm]
-        arm, until, occasion = assignment.arm, assignment.until, assignment.occasion
-        return PlannedLaunch(renderer.message, payload, tuple(phones), arm, until, occasion)
+        kind = assignment.arm, assignment.until, assignment.occasion, assignment.caps
+        return PlannedLaunch(renderer.message, payload, tuple(phones), *kind)
 
     def _compile(self, problems: Problems) -> AudiencePass:
         going = AudiencePass.compile(self._campaign, self._options, self.context, problems)
