@@ -94,8 +94,8 @@ class PartitionAudience:
             number = int(recipient.phone)
             if (change := changes.get(number)) is not None:
                 problems.add(change.note(self._campaign.recipients, recipient.file, recipient.line))
-                has_consent, day = change.consent
-                recipient = recipient._replace(has_consent=has_consent, consent_day=day)
+                has_consent, day, until = change.consent
+                recipient = recipient._replace(has_consent=has_consent, consent_day=day, consent_until=until)
             if number in dates.found:
                 recipient = recipient._replace(others=dates.found[number])
                 problems.extend(describe_dates(recipient))
@@ -133,7 +133,7 @@ def plan_partition(
     reporter = RowReporter(job.campaign, problems, Problems())
     barred = frozenset(phone for _, (_, phone, *_) in read(excluded))
     decider = going.make_assigner(barred, job.known, job.key)
-    assigned = going.iterate(audience.iterate_people(going.last_day, problems), decider, reporter, None)
+    assigned = going.iterate(audience.iterate_people(going.last_consent, problems), decider, reporter, None)
     groups: dict[_Alike, tuple[Payload, list[str]]] = {}
     sizes = [LaunchSizes() for _ in going.compiled]
     counts = count_assignments(

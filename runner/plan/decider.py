@@ -19,9 +19,10 @@ from runner.timing.decision import Defer, SendNow, Timekeeper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import date, datetime
+    from datetime import datetime
 
     from runner.audience.audience import Recipient
+    from runner.audience.consent import ConsentDays
     from runner.campaign.message_model import Message
     from runner.campaign.model import Campaign
     from runner.ledger.fingerprint import TargetKey
@@ -297,10 +298,9 @@ class Decider:
         ending = f"@{self._occasion}" if self._occasion else ""
         return {one.partition("@")[0] for one in found if one.endswith(ending)}
 
-    def may_draw(self, recipient: Recipient, texted: set[str], last_day: date | None) -> bool:
+    def may_draw(self, recipient: Recipient, texted: set[str], consent: ConsentDays | None) -> bool:
         """Return whether somebody may be texted, and was not: a sample is of these."""
-        day = recipient.consent_day
-        if last_day is not None and day is not None and day > last_day:
+        if consent is not None and consent.find_flaw(recipient) is not None:
             recipient = recipient._replace(has_consent=False)
         if recipient.phone in self._excluded or self._find_bar(recipient) is not None:
             return False
