@@ -53,7 +53,7 @@ def _find_places_left_out(campaign: Campaign) -> Iterator[Diagnostic]:
         if unknown and policy.no_rule == "refuse":
             kind = "calls" if unknown == ["VOICE"] else "texts"
             words = f"no legal hours for {kind} are known in {name}: none go to {count_people(people)} there"
-            hint = "`no_rule: schedule` in `policy` would go by `schedule` alone"
+            hint = "`no_rule` in `policy` can have them reached by `schedule` alone"
             yield campaign.position.problem("legal-hours-unknown", words, hint, severity="warning")
         rules = [one for method in methods for one in law.rules_of(places, method, policy.purpose)]
         silence = next((one for one in rules if one.no_reply_opts_out), None)
