@@ -71,6 +71,7 @@ STATES = {
         "73 P.S. § 2245(a)(1), (10) (Telemarketer Registration Act), as amended by Act 47 of 2026",
         ["09:00-19:00"] * 6 + [""],
     ),
+    "212": ("N.Y. Gen. Bus. Law § 399-z(2)", ["08:00-21:00"] * 7),
     "307": ("Wyo. Stat. § 40-12-301 ff. (telephone solicitation)", ["08:00-20:00"] * 7),
     "405": ("15 O.S. § 775C.4 (Telephone Solicitation Act of 2022)", ["08:00-20:00"] * 7),
     "401": (
@@ -89,6 +90,8 @@ COUNTRIES = {
         "Telecom Commercial Communications Customer Preference Regulations, 2018 (TRAI)",
         ["10:00-21:00"] * 7,
     ),
+    "+639171234567": ("NTC Memorandum Circular 03-03-2005", ["07:00-21:00"] * 7),
+    "+84912345678": ("Decree 91/2020/ND-CP, art. 13 (texts)", ["07:00-22:00"] * 7),
     "+821012345678": ("Network Act (정보통신망법), art. 50(3)", ["08:00-21:00"] * 7),
     "+27711234567": (
         "Consumer Protection Act 68 of 2008, s 12(2), with the notice on prohibited times (R293)",
@@ -96,6 +99,8 @@ COUNTRIES = {
     ),
 }
 CALLS = {
+    "+14155550101": ("Cal. Pub. Util. Code § 2872(c)", ["09:00-21:00"] * 7),
+    "+84912345678": ("Decree 91/2020/ND-CP, art. 13 (calls)", ["08:00-17:00"] * 7),
     "+12075550101": ("10 M.R.S. § 1498", ["09:00-17:00"] * 5 + ["", ""]),
     "+16055550101": ("SDCL § 37-30-28", ["09:00-21:00"] * 5 + ["", ""]),
     "+61412345678": (
@@ -112,7 +117,7 @@ CALLS = {
     ),
 }
 FEDERAL = ("47 CFR 64.1200(c)(1)", ["08:00-21:00"] * 7)
-WITHOUT_A_RULE = {"NY": "212", "CA": "415", "GA": "404", "IL": "312", "OH": "216", "DC": "202"}
+WITHOUT_A_RULE = {"CA": "415", "GA": "404", "IL": "312", "OH": "216", "DC": "202"}
 
 
 def laws_of(phone: str, *, is_call: bool = False) -> list[tuple[str, list[str]]]:
@@ -128,7 +133,7 @@ def test_each_state_s_rule_is_its_own() -> None:
 
 @pytest.mark.parametrize("state", WITHOUT_A_RULE)
 def test_a_state_without_hours_of_its_own_has_the_federal_ones(state: str) -> None:
-    """Where no narrower hours were found, as in New York, the federal ones hold alone."""
+    """Where no narrower hours were found, as in California for texts, the federal ones hold alone."""
     assert laws_of(f"+1{WITHOUT_A_RULE[state]}5550101") == [FEDERAL]
 
 
