@@ -224,7 +224,7 @@ def test_the_law_of_the_day_is_kept(desk: Desk) -> None:
     """Pennsylvania's hours since 2026-10-18: nothing on that Sunday; a plan days before names the change."""
     law = "73 P.S. § 2245"
     desk.write(f"phone,state\n{PHILADELPHIA},\n")
-    before, sunday = "2026-10-12T12:00:00-04:00", "2026-10-18T12:00:00-04:00"
+    before, sunday = "2026-10-13T12:00:00-04:00", "2026-10-18T12:00:00-04:00"
     assert any(
         one.startswith("on 2026-10-18 the legal hours in US-PA change to") for one in desk.reasons(before)
     )
