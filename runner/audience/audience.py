@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from runner.audience.consent import ConsentChanges, RowConsent
 from runner.audience.findings import Findings
@@ -24,11 +25,11 @@ from runner.campaign.model import FileRecipients, InlineRecipient, RecipientSour
 from runner.errors import CampaignError
 from runner.source.diagnostic import Diagnostic, Problems
 from runner.timing.dates import CellTime, read_time
-from runner.timing.zone import find_zones
+from runner.timing.legal_hours import locate
+from runner.timing.zone import find_zones, load_zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
-    from datetime import date
     from pathlib import Path
 
     from runner.audience.consent import ConsentChange
@@ -110,6 +111,53 @@ class Recipient(NamedTuple):
     consent_until: date | None = None
     language: str | None = None
     others: tuple[Recipient, ...] = ()
+
+
+_EASTMOST = "Pacific/Kiritimati"
+"""The easternmost time zone, where days begin first (IANA time zone database)."""
+_DAYS_AT_ONCE = 2
+"""The most days that it can be since yesterday anywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentDays:
+    """The days of consent that count, as of a moment (`now`, aware).
+
+    Attributes:
+        last: the latest valid day of consent: today, where today is latest.
+        zone: for people of unknown time zone, the campaign's, if it has one (IANA).
+    """
+
+    now: datetime
+    last: date
+    zone: str | None
+
+    @classmethod
+    def of(cls, now: datetime, zone: str | None) -> Self:
+        """Return the days as of a moment."""
+        try:
+            return cls(now, now.astimezone(load_zone(_EASTMOST)).date(), zone)
+        except OverflowError:  # in the last hours of the year 9999: no day is after that
+            return cls(now, date.max, zone)
+
+    def find_flaw(self, recipient: Recipient) -> str | None:
+        """Return why a recipient's consent does not count today; None if it does, or if there is none."""
+        day, until = recipient.consent_day, recipient.consent_until
+        if day is None:
+            return None
+        if day > self.last:
+            return f"their consent is dated in the future, after {self.last}"
+        if until is not None and until < self.last and self._find_today(recipient, until) > until:
+            return f"their consent is older than {(until - day).days:,} days"
+        return None
+
+    def _find_today(self, recipient: Recipient, until: date) -> date:
+        """Return the day on a recipient's clocks, the later one of two; others will do if it is long over."""
+        if (self.last - until).days > _DAYS_AT_ONCE:
+            return self.last
+        found = locate(recipient.phone, recipient.timezone, recipient.region)
+        zones = found.zones or (self.zone or "UTC",)
+        return max(self.now.astimezone(load_zone(zone)).date() for zone in zones)
 
 
 @dataclass(slots=True)

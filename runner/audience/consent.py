@@ -5,20 +5,17 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from runner.audience.phone import mask_written
 from runner.campaign.model import FileRecipients
 from runner.source.diagnostic import Diagnostic, Position, Problems
-from runner.timing.legal_hours import locate
-from runner.timing.zone import load_zone
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    from runner.audience.audience import Recipient
     from runner.audience.findings import Findings
     from runner.campaign.model import RecipientSource
 
@@ -71,10 +68,6 @@ DATE_LIKE = re.compile(
 )
 _ORDER_HINT = "write newer rows below older ones, and newer sources below older ones"
 _NO, _YES, _LATER, _OLD = "no consent", "consent", "consent from a day to come", "consent of too long ago"
-_EASTMOST = timezone(timedelta(hours=14))
-"""The easternmost time zone, where days begin first: Pacific/Kiritimati (IANA time zone database)."""
-_DAYS_AT_ONCE = 2
-"""The most days that it can be since yesterday anywhere."""
 
 
 class RowConsent(NamedTuple):
@@ -84,7 +77,7 @@ class RowConsent(NamedTuple):
         is_on_record: whether there is a source and, where dates are kept, a date; None if the row says
             neither.
         day: the day of consent; None if no dates are kept.
-        until: the last day on which it counts; None if it does not age. `ConsentDays` judges both days.
+        until: the last day on which it counts; None if it does not age. `ConsentDays` judges both.
     """
 
     is_on_record: bool | None
@@ -196,47 +189,6 @@ class ConsentRecord:
             if problem is not None:
                 self.problems.add(problem)
         return consent
-
-
-@dataclass(frozen=True, slots=True)
-class ConsentDays:
-    """The days of consent that count, as of a moment (`now`, aware).
-
-    Attributes:
-        last: the latest valid day of consent: today, where today is latest.
-        zone: for people of unknown time zone, the campaign's, if it has one (IANA).
-    """
-
-    now: datetime
-    last: date
-    zone: str | None
-
-    @classmethod
-    def of(cls, now: datetime, zone: str | None) -> Self:
-        """Return the days as of a moment."""
-        try:
-            return cls(now, now.astimezone(_EASTMOST).date(), zone)
-        except OverflowError:  # in the last hours of the year 9999: no day is after that
-            return cls(now, date.max, zone)
-
-    def find_flaw(self, recipient: Recipient) -> str | None:
-        """Return why a recipient's consent does not count today; None if it does, or if there is none."""
-        day, until = recipient.consent_day, recipient.consent_until
-        if day is None:
-            return None
-        if day > self.last:
-            return f"their consent is dated in the future, after {self.last}"
-        if until is not None and until < self.last and self._find_today(recipient, until) > until:
-            return f"their consent is older than {(until - day).days:,} days"
-        return None
-
-    def _find_today(self, recipient: Recipient, until: date) -> date:
-        """Return the day on a recipient's clocks, the later one of two; others will do if it is long over."""
-        if (self.last - until).days > _DAYS_AT_ONCE:
-            return self.last
-        found = locate(recipient.phone, recipient.timezone, recipient.region)
-        zones = found.zones or (self.zone or "UTC",)
-        return max(self.now.astimezone(load_zone(zone)).date() for zone in zones)
 
 
 class ConsentChange(NamedTuple):

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from runner.audience.audience import Recipient
-    from runner.audience.consent import ConsentDays
+    from runner.audience.audience import ConsentDays, Recipient
     from runner.campaign.message_model import Message
     from runner.campaign.model import Campaign
     from runner.ledger.fingerprint import TargetKey

@@ -15,8 +15,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from runner.audience.audience import AudienceTally, find_consent_changes, iterate_audience, read_excluded
-from runner.audience.consent import ConsentDays
+from runner.audience.audience import (
+    AudienceTally,
+    ConsentDays,
+    find_consent_changes,
+    iterate_audience,
+    read_excluded,
+)
 from runner.campaign.model import DEFAULT_RECIPIENTS_PER_SEND, FileRecipients
 from runner.campaign.variants import draw_shares
 from runner.errors import PlanChangedError
