@@ -90,7 +90,7 @@ def load_campaign(
     roots = (reading_root(file, current=current), *(each for each in allowed if isinstance(each, Path)))
     urls = tuple(each for each in allowed if isinstance(each, str))
     stamp = stamp_file(str(file))
-    text, problem = _read_text(file, roots)
+    text, problem = read_text(file, roots)
     if text is None:
         return None, [problem] if problem else []
     try:
@@ -187,7 +187,7 @@ def _read_renaming(item: dict[str, Any]) -> dict[str, Any]:
 def read_names(file: Path, *, current: Path, allowed: tuple[Path | str, ...] = ()) -> tuple[str, ...]:
     """Return the names whose record a campaign file claims; for an unreadable file, its own name."""
     roots = (reading_root(file, current=current), *(each for each in allowed if isinstance(each, Path)))
-    text, _ = _read_text(file, roots)
+    text, _ = read_text(file, roots)
     try:
         data = None if text is None else read_yaml(text, file).data
     except YamlProblemError:
@@ -199,14 +199,17 @@ def read_names(file: Path, *, current: Path, allowed: tuple[Path | str, ...] = (
     return tuple(name for name in names if isinstance(name, str))
 
 
-def _read_text(file: Path, roots: tuple[Path, ...]) -> tuple[str | None, Diagnostic | None]:
+def read_text(
+    file: Path, roots: tuple[Path, ...], what: str = "campaign"
+) -> tuple[str | None, Diagnostic | None]:
+    """Return the text of a file below some folders, or the problem; `what` is the file's kind, in words."""
     start = Position(file, 1, 1)
     is_hidden = is_hidden_below(file, roots)
     if is_hidden and not is_written_hidden(file, roots[0]):  # a named file is read, even if hidden
-        message = f"this campaign is a link to a file that {HIDDEN}"
-        return None, start.problem("path-hidden", message, "write the campaign here")
+        message = f"this {what} is a link to a file that {HIDDEN}"
+        return None, start.problem("path-hidden", message, f"write the {what} here")
     if not is_hidden and not is_readable_below(file, roots):
-        message = "this campaign is a link to a file outside the repository"
+        message = f"this {what} is a link to a file outside the repository"
         return None, start.problem("path-outside", message, "use --allow-path to widen what may be read")
     try:
         raw = file.read_bytes()

@@ -21,6 +21,7 @@ from runner.text.template import TextCompiler
 from runner.workflow.audience_problems import find_audience_problems
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
 from runner.workflow.observer import note
+from runner.workflow.testing.cases import find_test_files, read_tests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,10 +65,7 @@ class Validation(Described):
             ValidationDocument,
             problems,
             valid=self.is_valid,
-            diagnostics=tuple(
-                build(ListedProblem, one, file=show_path(one.file), hint=one.hint or UNSET)
-                for one in problems
-            ),
+            diagnostics=list_problems(problems),
             omitted=tuple(
                 OmittedProblems(code, show_path(file), count) for code, file, count in problems.omitted()
             ),
@@ -94,6 +92,13 @@ class ListedProblem(Part, frozen=True):
     line: Positive
     column: Positive
     hint: str | UnsetType = UNSET
+
+
+def list_problems(problems: Problems) -> tuple[ListedProblem, ...]:
+    """Return problems for a document."""
+    return tuple(
+        build(ListedProblem, one, file=show_path(one.file), hint=one.hint or UNSET) for one in problems
+    )
 
 
 class OmittedProblems(Part, frozen=True):
@@ -131,10 +136,12 @@ class ValidationDocument(Document, frozen=True):
 
 
 def validate_campaigns(scope: Scope) -> Validation:
-    """Find every problem of every campaign, and of `targets.yaml`; no service is asked."""
+    """Find every problem of every campaign, `targets.yaml` and file of tests; no service is asked."""
     problems = Problems()
     _check_targets(scope, problems)
     loaded = load_campaigns(scope.paths, scope.allowed, problems)
+    for file in find_test_files(scope.paths):
+        problems.extend(read_tests(file)[1])
     plans: list[CampaignPlan] = []
     for campaign in loaded.campaigns:
         problems.extend(_find_derived_name(campaign))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.source.diagnostic import Diagnostic, Problems
+    from runner.workflow.testing.run import TestRun
     from runner.workflow.validate import Validation
 
 _LEVELS: dict[str, str] = {"error": "error", "warning": "warning", "note": "notice"}
@@ -154,16 +155,35 @@ def write_markdown(found: Validation) -> None:
     print_text(problems_markdown(found.problems, len(found.files)), nl=False)
 
 
+def annotate(problems: Problems) -> None:
+    """Write an annotation for each problem, the gravest first."""
+    for severity in _LEVELS:
+        for one in problems:
+            if one.severity == severity:
+                print_command(annotation(one, workspace_path(one.file)))
+
+
 def write_github(found: Validation) -> None:
-    """Write an annotation for each problem, the gravest first, and a summary of the job.
+    """Write an annotation for each problem, and a summary of the job.
 
     GitHub shows the first 10 of a severity as annotations; the summary's table has the others.
     """
-    for severity in _LEVELS:
-        for one in found.problems:
-            if one.severity == severity:
-                print_command(annotation(one, workspace_path(one.file)))
+    annotate(found.problems)
     append_summary(problems_markdown(found.problems, len(found.files)))
+
+
+def write_tests(run: TestRun) -> None:
+    """Write an annotation for each difference of campaign tests, and a summary of the job."""
+    annotate(run.problems)
+    append_summary(tests_markdown(run))
+
+
+def tests_markdown(run: TestRun) -> str:
+    """Return the results of campaign tests as Markdown; empty if there are none."""
+    if not run.tests and run.is_passed:
+        return ""
+    table = "" if run.is_passed else f"\n{write_problem_table(run.problems)}"
+    return f"**{run.summary}.**\n{table}"
 
 
 def write_sarif(found: Validation) -> None:
