@@ -37,7 +37,6 @@ from runner.campaign.model import (
     Consent,
     ConsentColumns,
     FileRecipients,
-    FrequencyCap,
     Guard,
     InlineRecipient,
     Limits,
@@ -63,7 +62,7 @@ from runner.source.storage import (
     stamp_file,
 )
 from runner.source.yaml import Key, YamlDocument, YamlProblemError, pause_collector, read_yaml
-from runner.timing.schedule import DateRule, Schedule, read_schedule
+from runner.timing.schedule import DateRule, FrequencyCap, Schedule, read_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.source.diagnostic import Position
-    from runner.timing.schedule import NoRule, Purpose, TimezoneUnknown
+    from runner.timing.schedule import FrequencyCap, NoRule, Purpose, TimezoneUnknown
 
 
 ConsentRule = Literal["required", "not_required"]
@@ -174,14 +174,6 @@ class AudienceSample:
         if self.share is not None:
             return round(self.share * everybody)
         return everybody if self.size is None else min(self.size, everybody)
-
-
-@dataclass(frozen=True, slots=True)
-class FrequencyCap:
-    """The maximum `messages` (a survey is one) to a person `within` the time before now, on a target."""
-
-    messages: int
-    within: timedelta
 
 
 @dataclass(frozen=True, slots=True)

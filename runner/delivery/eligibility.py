@@ -29,13 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from runner.campaign.model import Campaign, FrequencyCap
+    from runner.campaign.model import Campaign
     from runner.delivery.campaign_ref import CampaignRef
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.people.suppressions import Pause
     from runner.ledger.report_model import ResultVersion
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import PlannedLaunch
+    from runner.timing.schedule import FrequencyCap
 
 
 @dataclass(slots=True)

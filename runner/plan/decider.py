@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from runner.audience.audience import Recipient
     from runner.campaign.message_model import Message
-    from runner.campaign.model import Campaign, FrequencyCap
+    from runner.campaign.model import Campaign
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import RecordedDeliveries
     from runner.plan.plan_context import PlanContext
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from runner.text.payload import CompiledMessage, MessageRenderer, RowReporter
     from runner.timing.dates import CellTime
     from runner.timing.decision import Decision as TimeDecision
+    from runner.timing.schedule import FrequencyCap
 
 _WAITING = "the `wait` of the follow-up is not over"
 UNEXPLAINED = "held: a launch that no record explains has reached them; `runner resolve` shows it"

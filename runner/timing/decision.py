@@ -15,7 +15,7 @@ from runner.timing.zone import find_prefix, load_zone
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from runner.timing.legal_hours import LawBook, LegalWindow, Method
+    from runner.timing.legal_hours import LawBook, LegalRule, Method
     from runner.timing.schedule import NoRule, Purpose, Schedule, TimezoneUnknown
     from runner.timing.window import HolidayList, WeeklyWindow
 
@@ -145,7 +145,7 @@ class _Locality:
     """Time zones, rules and open hours of one place; `unknown` describes it if no law of it is known."""
 
     zones: tuple[str, ...]
-    rules: tuple[LegalWindow, ...]
+    rules: tuple[LegalRule, ...]
     calendar: Calendar
     unknown: str | None = None
 

@@ -21,6 +21,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from runner.source.quantity import parse_duration
+from runner.timing.schedule import FrequencyCap
 from runner.timing.window import DAYS, HolidayList, Span, WeeklyWindow, parse_clock
 from runner.timing.zone import (
     NameProblem,
@@ -33,7 +35,7 @@ from runner.timing.zone import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from runner.timing.schedule import Purpose
 
@@ -141,10 +143,9 @@ _NORTH_AMERICA = "1"
 _AREA_CODES = Path(__file__).with_name("area_codes.json")
 """Drawn from the library's geocoding data, which takes 0.6 s and 100 MB to import; a test compares."""
 _LEGAL_HOURS = Path(__file__).with_name("legal_hours.json")
-"""The time for which a look at a source counts as recent."""
-Texts = Literal["named", "assumed", "excluded"]
-"""Whether a rule holds for text messages: the law names them, it says calls and texts are held to it to
-be on the safe side, or it plainly means voice."""
+Coverage = Literal["named", "assumed", "excluded"]
+"""Whether a rule holds for text messages, or for calls: the law names them, it is held for them to be on the
+safe side, or it plainly means the other."""
 Method = Literal["SMS", "VOICE"]
 
 
@@ -228,36 +229,59 @@ def _read_area_codes() -> dict[str, list[str]]:
     return places
 
 
-@dataclass(frozen=True, slots=True)
-class LegalWindow:
-    """One rule on the hours in which people of some places may be texted or called.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegalRule:
+    """One law on when, how often and with which words people of some places may be texted or called.
 
     Attributes:
         places: ISO 3166 codes.
-        window: the allowed hours, in the recipient's local time.
-        texts: True if it covers text messages.
+        window: the allowed hours, on the recipient's clocks or on those of `zone`.
+        since: the first day on which it is in force; None if not found, which counts as in force.
+        until: the last such day; None if it has no known end.
+        as_of: the day its source was read.
+        texts: whether it covers text messages.
+        calls: whether it covers calls.
+        automatic_only: whether it covers only what machines dial; the runner's calls and texts are such.
         purposes: the purposes it covers. Most laws are about solicitation alone; those cover surveys, too,
             unless they plainly exclude them.
         citation: the law, as deferred texts show it.
-        source: the text that was read.
-        looked_at: the day it was read.
         covers: the law's subject and its exceptions.
-        holidays: days on which nothing may be sent, if any.
+        source: the text that was read.
+        quote: the law's own words, in short, if they were read.
         url: the law's address, if it is certain.
+        holidays: days on which nothing may be sent, if any.
+        zone: the time zone of its hours (IANA); None for the recipient's.
+        caps: the most messages to a person, if it has a limit.
+        asks: what a message must say: `sender`, `opt_out`, `label` and the like.
+        no_reply_opts_out: whether nobody may be texted again who has not replied.
         not_enforced: the part of the law that the runner does not keep, if any.
     """
 
     places: tuple[str, ...]
     window: WeeklyWindow
-    texts: Texts
+    since: date | None
+    until: date | None = None
+    as_of: date
+    texts: Coverage
+    calls: Coverage
+    automatic_only: bool = False
     purposes: tuple[Purpose, ...]
     citation: str
-    source: str
-    looked_at: date
     covers: str
-    holidays: HolidayList | None = None
+    source: str
+    quote: str | None = None
     url: str | None = None
+    holidays: HolidayList | None = None
+    zone: str | None = None
+    caps: FrequencyCap | None = None
+    asks: tuple[str, ...] = ()
+    no_reply_opts_out: bool = False
     not_enforced: str | None = None
+
+    def holds_for(self, method: Method, purpose: Purpose | None = None) -> bool:
+        """Return whether it covers a way to reach people, for a purpose (None: for any)."""
+        coverage = self.calls if method == "VOICE" else self.texts
+        return coverage != "excluded" and (purpose is None or purpose in self.purposes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,21 +289,17 @@ class LawBook:
     """All rules of a data file, in its order; `checked` is the day of its last review."""
 
     checked: date
-    rules: tuple[LegalWindow, ...]
+    rules: tuple[LegalRule, ...]
 
-    def rules_of(self, places: Iterable[str], method: Method, purpose: Purpose) -> tuple[LegalWindow, ...]:
+    def rules_of(self, places: Iterable[str], method: Method, purpose: Purpose) -> tuple[LegalRule, ...]:
         """Return the rules of places and of the countries around them; all of their windows must be open."""
-        return tuple(
-            rule
-            for rule in self._list_about(places)
-            if purpose in rule.purposes and (method == "VOICE" or rule.texts != "excluded")
-        )
+        return tuple(rule for rule in self._list_about(places) if rule.holds_for(method, purpose))
 
     def knows_any(self, places: Iterable[str], method: Method) -> bool:
         """Return whether any of the places has a rule, for any purpose."""
-        return any(method == "VOICE" or rule.texts != "excluded" for rule in self._list_about(places))
+        return any(rule.holds_for(method) for rule in self._list_about(places))
 
-    def _list_about(self, places: Iterable[str]) -> Iterator[LegalWindow]:
+    def _list_about(self, places: Iterable[str]) -> Iterator[LegalRule]:
         wanted = {part for place in places for part in (place, place.partition("-")[0])}
         return (rule for rule in self.rules if not wanted.isdisjoint(rule.places))
 
@@ -291,22 +311,31 @@ def load_law() -> LawBook:
 
 
 def read_law(text: str) -> LawBook:
-    """Read a data file of rules (JSON as in `legal_hours.json`)."""
+    """Read a data file of rules (JSON as in `legal_hours.json`); raise TypeError for a key of no meaning."""
     document = json.loads(text)
     rules = tuple(_read_rule(rule) for rule in document["rules"])
     return LawBook(date.fromisoformat(document["checked"]), rules)
 
 
-def _read_rule(rule: dict[str, Any]) -> LegalWindow:
-    days = rule.pop("holidays", None)
-    return LegalWindow(
-        window=_read_hours(rule.pop("hours")),
-        places=tuple(rule.pop("places")),
-        purposes=tuple(rule.pop("purposes")),
-        looked_at=date.fromisoformat(rule.pop("looked_at")),
-        holidays=days and HolidayList(days["country"], days.get("state"), tuple(days["categories"])),
-        **rule,
-    )
+def _read_rule(rule: dict[str, Any]) -> LegalRule:
+    named = {_NAMES.get(key, key): value for key, value in rule.items()}
+    return LegalRule(**{key: _READERS.get(key, _keep)(value) for key, value in named.items()})
+
+
+def _keep(value: Any) -> Any:
+    return value
+
+
+def _read_day(written: str | None) -> date | None:
+    return None if written is None else date.fromisoformat(written)
+
+
+def _read_holidays(days: dict[str, Any]) -> HolidayList:
+    return HolidayList(days["country"], days.get("state"), tuple(days["categories"]))
+
+
+def _read_cap(cap: dict[str, Any]) -> FrequencyCap:
+    return FrequencyCap(cap["messages"], parse_duration(cap["within"]))
 
 
 def _read_hours(hours: dict[str, list[str]]) -> WeeklyWindow:
@@ -321,3 +350,13 @@ def _read_hours(hours: dict[str, list[str]]) -> WeeklyWindow:
 def _read_span(text: str) -> Span:
     start, end = (parse_clock(part) or 0 for part in text.split("-"))
     return start, end
+
+
+_NAMES = {"hours": "window", "from": "since"}
+_READERS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("places", "purposes", "asks"), tuple),
+    **dict.fromkeys(("since", "until", "as_of"), _read_day),
+    "window": _read_hours,
+    "holidays": _read_holidays,
+    "caps": _read_cap,
+}

@@ -28,6 +28,14 @@ _TOO_FAR = 9990  # A calendar looks a year ahead, and must not pass the last yea
 
 
 @dataclass(frozen=True, slots=True)
+class FrequencyCap:
+    """The maximum `messages` (a survey is one) to a person `within` the time before now, on a target."""
+
+    messages: int
+    within: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """The times at which a campaign may send: from `not_before` to before `expires`, in UTC, if given.
 

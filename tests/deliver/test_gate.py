@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.campaign.message_model import Message
-from runner.campaign.model import FrequencyCap
+from runner.timing.schedule import FrequencyCap
 from runner.delivery.eligibility import Admission, EligibilityCheck
 from runner.delivery.pace import Pace
 from runner.ledger.database import Ledger

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from phonenumbers.geodata import GEOCODE_DATA
 
-from runner.timing.legal_hours import LegalWindow, find_places, load_law
+from runner.timing import legal_hours
+from runner.timing.legal_hours import LegalRule, find_places, load_law, read_law
 from runner.timing.window import format_clock
 
 if TYPE_CHECKING:
@@ -19,11 +22,11 @@ if TYPE_CHECKING:
 LAW = load_law()
 
 
-def describe(rule: LegalWindow) -> list[str]:
+def describe(rule: LegalRule) -> list[str]:
     return [" ".join(f"{format_clock(a)}-{format_clock(b)}" for a, b in spans) for spans in rule.window.days]
 
 
-def find_rules(phone: str, method: Method = "SMS", purpose: Purpose = "marketing") -> tuple[LegalWindow, ...]:
+def find_rules(phone: str, method: Method = "SMS", purpose: Purpose = "marketing") -> tuple[LegalRule, ...]:
     return LAW.rules_of(find_places(phone), method, purpose)
 
 
@@ -35,7 +38,7 @@ def test_every_rule_is_cited_dated_and_says_what_it_covers() -> None:
     """No rule without its law, its source in words, its day, and its reach; each law once."""
     assert len({rule.citation for rule in LAW.rules}) == len(LAW.rules) > 15
     for rule in LAW.rules:
-        assert rule.looked_at <= LAW.checked
+        assert rule.as_of <= LAW.checked
         assert rule.source
         assert rule.covers
         assert rule.url is None or re.fullmatch(r"https://[\w.]+/\S+", rule.url)
@@ -200,7 +203,7 @@ def test_a_place_is_known_by_a_rule_for_what_is_sent() -> None:
 @pytest.mark.parametrize(
     "rule", [rule for rule in LAW.rules if rule.holidays], ids=lambda rule: rule.places[0]
 )
-def test_the_library_knows_the_holidays_of_each_rule(rule: LegalWindow) -> None:
+def test_the_library_knows_the_holidays_of_each_rule(rule: LegalRule) -> None:
     """Every list of holidays that the data file names is one of the library's: Christmas is in all of them."""
     assert rule.holidays is not None
     assert rule.holidays.find(date(2026, 12, 25)) == "Christmas Day"
@@ -215,3 +218,11 @@ def test_holidays_are_those_of_the_state() -> None:
     assert by_place["US-UT"].find(date(2026, 7, 24)) == "Pioneer Day"
     assert by_place["US-UT"].find(date(2027, 12, 31)) == "New Year's Day (observed)"
     assert set(by_place) == {"US-AL", "US-LA", "US-PA", "US-RI", "US-UT", "AU", "CO", "FR", "ZA"}
+
+
+def test_a_key_of_no_meaning_is_refused() -> None:
+    """A rule of the data file with a misspelt key, or without the day it is in force from, is not read."""
+    rule = json.loads((Path(legal_hours.__file__).parent / "legal_hours.json").read_text("utf-8"))["rules"][0]
+    for wrong in ({**rule, "form": None}, {key: rule[key] for key in rule if key != "from"}):
+        with pytest.raises(TypeError):
+            read_law(json.dumps({"checked": "2026-11-27", "rules": [wrong]}))

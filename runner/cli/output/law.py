@@ -10,11 +10,11 @@ from runner.view.blocks import Items, ListItem, Section, Sentence, TableBlock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.timing.legal_hours import LawBook, LegalWindow
+    from runner.timing.legal_hours import LawBook, LegalRule
     from runner.view.blocks import Block
 
 _TEXTS = {"named": "named", "assumed": "assumed", "excluded": "calls alone"}
-_COLUMNS = ("place", "hours", "holidays", "texts", "holds for", "looked at")
+_COLUMNS = ("place", "hours", "holidays", "texts", "holds for", "as of")
 
 
 def show_law(book: LawBook) -> Iterator[Block]:
@@ -30,7 +30,7 @@ def show_law(book: LawBook) -> Iterator[Block]:
                 "closed" if rule.holidays is not None else "",
                 _TEXTS[rule.texts],
                 ", ".join(rule.purposes),
-                f"{rule.looked_at}",
+                f"{rule.as_of}",
             )
             for rule in rules
         ]
@@ -38,7 +38,7 @@ def show_law(book: LawBook) -> Iterator[Block]:
         yield Section(title, [table, Items(list(map(_describe, rules)))])
 
 
-def _describe(rule: LegalWindow) -> ListItem:
+def _describe(rule: LegalRule) -> ListItem:
     parts = [f"Source: {rule.source}."]
     if rule.holidays is not None:
         state = f", {rule.holidays.state}" if rule.holidays.state else ""
