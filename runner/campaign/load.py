@@ -38,6 +38,7 @@ from runner.campaign.model import (
     ConsentColumns,
     FileRecipients,
     Guard,
+    Ignore,
     InlineRecipient,
     Limits,
     Policy,
@@ -137,7 +138,9 @@ def _expand(sources: tuple[RecipientSource, ...], *, is_whole: bool) -> Iterator
         yield from found if found or is_whole else (source,)
 
 
-_READ_BY_REPORTS = frozenset(("title", "description", "owner", "series", "score", "report", "export_columns"))
+_READ_BY_REPORTS = frozenset(
+    ("title", "description", "owner", "series", "score", "report", "export_columns", "ignore")
+)
 """Keys that decide nothing that is sent: who corrects a title needs no new plan."""
 
 
@@ -263,6 +266,9 @@ class _Reader:
             rollout=self._rollout(data["rollout"], name) if "rollout" in data else None,
             shows_comments=data.get("report", {}).get("comments", False),
             languages=self._languages,
+            ignore=tuple(
+                Ignore(**one, position=self._position(one, "code")) for one in data.get("ignore", ())
+            ),
         )
 
     def _read_languages(self, data: dict[str, Any]) -> Languages | None:

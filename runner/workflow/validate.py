@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from runner.audience.audience import AudienceTally, OtherDates, iterate_audience
 from runner.audience.table import normalize_name
 from runner.campaign.checks import find_late_follow_ups
+from runner.campaign.lint import SilencedWarnings, find_lint, silence_warnings
 from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType, build
 from runner.plan.guards import find_weak_guards
 from runner.plan.plan_counts import find_long_texts
@@ -44,10 +45,14 @@ _NAMES_OF_PEOPLE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Validation(Described):
-    """Every problem of every campaign in `files`; iterates over the problems."""
+    """Every problem of every campaign in `files`; iterates over the problems.
+
+    `silenced` are the warnings that campaigns silence; they are not among the problems.
+    """
 
     problems: Problems
     files: tuple[Path, ...]
+    silenced: tuple[SilencedWarnings, ...] = ()
 
     @property
     def is_valid(self) -> bool:
@@ -69,6 +74,7 @@ class Validation(Described):
             omitted=tuple(
                 OmittedProblems(code, show_path(file), count) for code, file, count in problems.omitted()
             ),
+            silenced=self.silenced,
         )
 
 
@@ -125,6 +131,7 @@ class ValidationDocument(Document, frozen=True):
         note_count: what was mended, and needs nobody.
         diagnostics: what was found, by file and line.
         omitted: problems beyond the first 20 of a kind in a file: counted, not listed.
+        silenced: warnings that campaigns silence, with their reasons: counted here alone.
     """
 
     valid: bool
@@ -133,6 +140,7 @@ class ValidationDocument(Document, frozen=True):
     note_count: Count
     diagnostics: tuple[ListedProblem, ...]
     omitted: tuple[OmittedProblems, ...]
+    silenced: tuple[SilencedWarnings, ...]
 
 
 def validate_campaigns(scope: Scope) -> Validation:
@@ -162,7 +170,9 @@ def validate_campaigns(scope: Scope) -> Validation:
             problems.extend(find_weak_guards(rollout, texted))
         if any(message.duplicates for message in plan.messages):
             problems.extend(_find_shared_phones(plan.campaign))
-    return Validation(problems, loaded.files)
+        problems.extend(find_lint(plan.campaign))
+    silenced = [each for one in loaded.campaigns for each in silence_warnings(one, problems, is_last=True)]
+    return Validation(problems, loaded.files, tuple(silenced))
 
 
 def _find_derived_name(campaign: Campaign) -> Iterator[Diagnostic]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.campaign.message_model import Message
-from runner.timing.schedule import FrequencyCap
 from runner.delivery.eligibility import Admission, EligibilityCheck
 from runner.delivery.pace import Pace
 from runner.ledger.database import Ledger
@@ -28,6 +27,7 @@ from runner.plan.model import PlannedLaunch
 from runner.service.model import SendReply
 from runner.source.diagnostic import Position
 from runner.text.payload import Payload
+from runner.timing.schedule import FrequencyCap
 from tests.deliver.summed import SummedDelivery
 
 if TYPE_CHECKING:

@@ -101,6 +101,22 @@ def count_problems(problems: Problems) -> str:
     return ", ".join(counts + ([count_words(problems.note_count, "note")] if problems.note_count else []))
 
 
+def silenced_lines(found: Validation) -> Iterator[str]:
+    """Yield a line for the warnings that are silenced, and one for each reason."""
+    count = sum(one.count for one in found.silenced)
+    if count:
+        yield f"{count_words(count, 'warning is', 'warnings are')} silenced:"
+    for one in found.silenced:
+        yield printable(f"  {one.campaign}: {one.code} ({one.count}): {one.reason}")
+
+
+def silenced_markdown(found: Validation) -> str:
+    """Return the warnings that are silenced as Markdown; empty if there are none."""
+    head, *reasons = [*silenced_lines(found), ""]
+    items = "".join(f"\n- {escape_markdown(one.strip())}" for one in reasons if one)
+    return f"{head}\n{items}\n" if head else ""
+
+
 def problems_markdown(problems: Problems, files: int) -> str:
     """Return the problems of a number of files as Markdown: their counts, and a table of them."""
     verdict = "Invalid" if problems.error_count else "Valid"
@@ -169,7 +185,8 @@ def write_github(found: Validation) -> None:
     GitHub shows the first 10 of a severity as annotations; the summary's table has the others.
     """
     annotate(found.problems)
-    append_summary(problems_markdown(found.problems, len(found.files)))
+    silenced = silenced_markdown(found)
+    append_summary(problems_markdown(found.problems, len(found.files)) + (silenced and f"\n{silenced}"))
 
 
 def write_tests(run: TestRun) -> None:

@@ -171,9 +171,7 @@ def _compare(stage: Stage, decisions: Mapping[str, Decision]) -> Iterator[Diagno
     for keys in places:
         expected: dict[str, Any] = stage.test.read(*keys)
         name = expected.get("message", (lacking or list(decisions))[0])
-        if name not in decisions:
-            words = f"the campaign has no message `{name}`{suggest(name, decisions)}"
-            stage.refuse([*keys, "message"], "test-message-unknown", words, stage.list_messages())
+        stage.require_known([*keys, "message"], "message", name, decisions)
         listed.add(name)
         yield from _compare_message(stage, keys, name, decisions[name])
     for name, one in decisions.items():

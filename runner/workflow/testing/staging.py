@@ -9,7 +9,7 @@ import csv
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from runner.audience.audience import AudienceTally, iterate_audience
 from runner.audience.rows import read_header
@@ -32,10 +32,11 @@ from runner.timing.legal_hours import load_law
 from runner.timing.zone import find_zones
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from runner.audience.audience import Recipient
+    from runner.campaign.message_model import Message
     from runner.campaign.model import Campaign, RecipientSource
     from runner.source.yaml import Key
     from runner.workflow.testing.cases import CampaignTest
@@ -66,71 +67,73 @@ class Stage:
     file: Path
     key: TargetKey = field(default=_KEY, init=False)
 
-    def refuse(
-        self, keys: Sequence[Key], code: str, words: str, hint: str, *, at_key: bool = False
-    ) -> NoReturn:
-        """Raise the error for a value of the test."""
-        raise StagingError(self.test.place(*keys, at_key=at_key).problem(code, words, hint))
+    def refuse(self, keys: Sequence[Key], words: str, hint: str, *, at_key: bool = False) -> NoReturn:
+        """Raise the error for a value of the test, or its key."""
+        raise StagingError(self.test.place(*keys, at_key=at_key).problem("test-invalid", words, hint))
+
+    def require_known(self, keys: Sequence[Key], kind: str, name: str, known: Iterable[str]) -> None:
+        """Refuse a name at a place of the test, or the key there, that is not among the known ones."""
+        if name not in (listed := list(dict.fromkeys(known))):
+            hint = f"known: {', '.join(listed)}" if listed else "take it out"
+            words = f"there is no {kind} `{name}`{suggest(name, listed)}"
+            self.refuse(keys, words, hint, at_key=keys[-1] == name)
 
     @cached_property
     def campaign(self) -> Campaign:
         """The campaign with the person as its audience, and the arm that the test names."""
-        campaign = replace(self.written_campaign, recipients=(self._find_source(),))
+        campaign = self.written_campaign
         # Lists of other machines are not fetched for a test.
         here = [one for one in campaign.exclude if not isinstance(one, FileRecipients) or one.path.exists()]
-        campaign = replace(campaign, exclude=tuple(here))
-        arm, variants = self.test.written.get("arm"), campaign.variants
-        if arm is None:
+        campaign = replace(campaign, recipients=(self._find_source(),), exclude=tuple(here))
+        variants, arm = campaign.variants, self.test.written.get("arm")
+        if arm is not None:
+            self.require_known(["arm"], "arm", arm, [one.id for one in variants.arms] if variants else [])
+        if arm is None or variants is None:
             return campaign
-        known = [one.id for one in variants.arms] if variants else []
-        if variants is None or arm not in known:
-            hint = f"one of: {', '.join(known)}" if known else "leave `arm` out"
-            self.refuse(["arm"], "test-arm-unknown", f"there is no arm `{arm}`{suggest(arm, known)}", hint)
         arms = tuple(replace(one, weight=float(one.id == arm)) for one in variants.arms)
         return replace(campaign, variants=replace(variants, arms=arms, holdout=0.0))
 
     def _find_source(self) -> RecipientSource:
         """Return a source with the person alone, like the first that has all of their columns."""
-        person: dict[str, Any] = self.test.written["person"]
-        wanted = {normalize_name(name): name for name in person}
-        unknown: dict[str, list[str]] = {}
+        person, given = self.test.written["person"], list[str]()
         for source in self.written_campaign.recipients:
-            columns = list(_list_columns(source))
-            known = {normalize_name(name) for name in (*columns, "phone")}
+            own = read_header(source) if isinstance(source, FileRecipients) else [*_INLINE, *source.vars]
+            known = {normalize_name(name) for name in ("phone", *own)}
             # The columns of a file that is not here are not known.
-            lacking = [name for plain, name in wanted.items() if columns and plain not in known]
-            if not lacking:
-                return self._make_source(source, person)
-            unknown.setdefault(lacking[0], columns)
-        name = next(iter(unknown))
-        given = dict.fromkeys(one for each in unknown.values() for one in each)
-        words = f"the audience has no column `{name}`{suggest(name, given)}"
-        place = self.test.place("person", name, at_key=True)
-        raise StagingError(place.problem("test-column-unknown", words, f"known: {', '.join(given)}"))
+            if not own or all(normalize_name(name) in known for name in person):
+                return self._make_source(source, own)
+            given += own
+        plain = {normalize_name(name) for name in given}
+        unknown = next((name for name in person if normalize_name(name) not in plain), next(iter(person)))
+        words = f"no part of the audience has the column `{unknown}`{suggest(unknown, given)}"
+        hint = f"known: {', '.join(dict.fromkeys(given))}"
+        return self.refuse(["person", unknown], words, hint, at_key=True)
 
-    def _make_source(self, source: RecipientSource, person: dict[str, Any]) -> RecipientSource:
+    def _make_source(self, source: RecipientSource, columns: Sequence[str]) -> RecipientSource:
+        person = self.test.written["person"]
         cells = {normalize_name(name): _write_cell(value) for name, value in person.items()}
         if isinstance(source, InlineRecipient):
             phone, region, zone, language = (cells.get(name) or None for name in _INLINE)
             own = {name: value for name, value in person.items() if normalize_name(name) not in _INLINE}
-            place, consent = self.test.place("person"), source.consent
-            return InlineRecipient(phone or "", region, own, place, zone, consent, language)
-        columns = dict.fromkeys([*read_header(source), *source.columns.values(), *person])
+            place = self.test.place("person")
+            return InlineRecipient(phone or "", region, own, place, zone, source.consent, language)
+        row = dict.fromkeys([*columns, *source.columns.values(), *person])
         # `phone` is understood in any file.
         cells.setdefault(normalize_name(source.phone_column), cells.get("phone", ""))
         with self.file.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows([columns, [cells.get(normalize_name(one), "") for one in columns]])
-        return replace(source, path=self.file, location=str(self.file), encoding="utf-8", skips_invalid=False)
+            csv.writer(file).writerows([row, [cells.get(normalize_name(one), "") for one in row]])
+        location = str(self.file)
+        return replace(source, path=self.file, location=location, encoding="utf-8", skips_invalid=False)
 
     @cached_property
     def person(self) -> Recipient:
         """The person, as the audience is read."""
-        problems = Problems()
+        problems, tally = Problems(), AudienceTally()
         names = frozenset(self.test.written["person"]) | self.campaign.date_columns
-        found = list(iterate_audience(self.campaign, names, problems, AudienceTally()))
-        if not found:
+        found = next(iterate_audience(self.campaign, names, problems, tally), None)
+        if found is None:
             raise StagingError(*self.place_problems(problems))
-        return found[0]
+        return found
 
     def place_problems(self, problems: Problems) -> Iterator[Diagnostic]:
         """Yield errors about the person at their place in the test."""
@@ -141,16 +144,16 @@ class Stage:
 
     def _read_moment(self, *keys: Key) -> datetime:
         """Return the moment that a value of the test is."""
-        written = self.test.read(*keys)
-        time, zone = read_time(str(written)), self.campaign.schedule.timezone or self.person.timezone
+        written = str(self.test.read(*keys))
+        time, zone = read_time(written), self.campaign.schedule.timezone or self.person.timezone
         if not isinstance(time, CellTime):
-            self.refuse(keys, "test-time", f"{written!r} is refused: {time.reason}", time.hint)
+            self.refuse(keys, f"{written!r} is refused: {time.reason}", time.hint)
         zones = (zone,) if zone else find_zones(self.person.phone) if time.time.tzinfo is None else ("UTC",)
         moments = {moment for one in zones for moment in time.find_moments(one)}
         if len(moments) != 1:
             clocks = f"it is several moments in {zone}" if zone else "the campaign has no `schedule.timezone`"
-            words = f"which moment {written!r} is cannot be told: {clocks}"
-            self.refuse(keys, "test-time", words, "write its offset, as in 2026-12-01T10:00-05:00 or …Z")
+            hint = "write its offset, as in 2026-12-01T10:00-05:00 or …Z"
+            self.refuse(keys, f"which moment {written!r} is cannot be told: {clocks}", hint)
         return moments.pop()
 
     @cached_property
@@ -160,7 +163,7 @@ class Stage:
             return self._read_moment("at")
         if self.campaign.goes_by_clock or "sent" in self.test.written:
             words = "what they get depends on the time, and this test has no `at`"
-            self.refuse(["name"], "test-time", words, "add `at: 2026-12-01T10:00`")
+            self.refuse(["name"], words, "add `at: 2026-12-01T10:00`")
         return _ANY_MOMENT
 
     @cached_property
@@ -171,19 +174,13 @@ class Stage:
         person = on_occasion(self.key.fingerprint(self.person.phone), self.campaign.wave)
         found = {}
         for name in self.test.written.get("sent", {}):
-            if name not in messages:
-                words = f"the campaign has no message `{name}`{suggest(name, messages)}"
-                self.refuse(["sent", name], "test-message-unknown", words, self.list_messages(), at_key=True)
+            self.require_known(["sent", name], "message", name, messages)
             at, time = self._read_moment("sent", name), dates.read(messages[name], self.person)
             if at > self.now:
                 words = f"`{name}` was sent after the moment of the test"
-                self.refuse(["sent", name], "test-time", words, "write an earlier time, or a later `at`")
+                self.refuse(["sent", name], words, "write an earlier time, or a later `at`")
             found[name] = dates.list_keys((person,), self.person, time)[-1], at
         return found
-
-    def list_messages(self) -> str:
-        """Return the ids of the campaign's messages, as a hint."""
-        return f"one of: {', '.join(one.id for one in self.campaign.messages)}"
 
     @cached_property
     def known(self) -> RecordedDeliveries:
@@ -193,72 +190,56 @@ class Stage:
     @cached_property
     def context(self) -> PlanContext:
         """The context of the plan: nothing is on record but what the test says."""
-        fingerprint = self.key.fingerprint(self.person.phone)
-        policy, (earlier, has_open) = self.campaign.policy, self._read_answers()
-        session = OpenSession(self.campaign.name, "read")
-        has_open = has_open and not self.test.written.get("surveys_ended")
-        opted_out = [(fingerprint, "confirmed")] * bool(self.test.written.get("opted_out"))
-        since = None if policy.frequency_cap is None else self.now - policy.frequency_cap.within
-        recent = [(fingerprint, "") for _, at in self.sent.values() if since and at >= since]
+        written, policy, key = self.test.written, self.campaign.policy, self.key
+        person, (earlier, has_open) = key.fingerprint(self.person.phone), self._read_answers()
+        is_open = has_open and not written.get("surveys_ended", False)
+        session, cap = OpenSession(self.campaign.name, "read"), policy.frequency_cap
+        recent = [(person, "") for _, at in self.sent.values() if cap and at >= self.now - cap.within]
         return PlanContext(
             now=self.now,
             law=load_law() if policy.quiet_hours == "legal" else None,
             earlier=earlier,
-            suppressions=KnownPeople.gather(self.key, opted_out) or None,
-            sessions=KnownPeople.gather(self.key, [(fingerprint, session)] * has_open) or None,
-            recent=KnownPeople.gather(self.key, recent) if since else None,
+            suppressions=KnownPeople.gather(key, [(person, "confirmed")] * written.get("opted_out", False)),
+            sessions=KnownPeople.gather(key, [(person, session)] * is_open) or None,
+            recent=KnownPeople.gather(key, recent),
         )
 
     def _read_answers(self) -> tuple[dict[str, EarlierMessage], bool]:
         """Return the earlier messages with their answers, and whether a survey among them is open."""
         campaign, compiler = self.campaign, TextCompiler(include_folder(self.campaign))
         endings, read = Endings(campaign, compiler), build_answer_reader(campaign, compiler)
-        drawn = Draw(campaign.variants).choose_arm(self.person.phone) if campaign.variants else None
-        arm = "" if drawn is None else drawn.id
+        arm = Draw(campaign.variants).choose_arm(self.person.phone) if campaign.variants else None
         earlier = {
-            name: EarlierMessage({delivery: EarlierLaunch(at, self.now)})
-            for name, (delivery, at) in self.sent.items()
+            name: EarlierMessage({one: EarlierLaunch(at, self.now)}) for name, (one, at) in self.sent.items()
         }
+        asked = {one.id: dict(self._list_responses(one)) for one in campaign.messages}
         surveys = set(campaign.list_surveys() & self.sent.keys())
         for tag, written in self.test.written.get("answers", {}).items():
-            message = self._find_asking(tag)
-            delivery, at = self.sent[message]
-            answer = _write_cell(written)
-            value = read(tag, message, arm, answer)
-            ways = campaign.list_ways(next(one for one in campaign.messages if one.id == message))
-            responses = {one.source: None for _, each in ways if each.tag == tag for one in each.responses}
+            self.require_known(
+                ["answers", tag], "question", tag, [one for each in asked.values() for one in each]
+            )
+            got = [name for name in self.sent if tag in asked[name]]
+            if not got:
+                hint = "say when they got it, as in `sent: {ask: 2026-11-29T10:00}`"
+                words = f"they answer `{tag}`, and have got no message that asks it"
+                self.refuse(["answers", tag], words, hint, at_key=True)
+            message = max(got, key=lambda name: self.sent[name][1])
+            (delivery, at), answer = self.sent[message], _write_cell(written)
+            value = read(tag, message, arm.id if arm else "", answer)
+            responses = asked[message][tag]
             if value is None or (responses and value.label is None):
-                words = f"{answer!r} is none of the responses to `{tag}`{suggest(answer, responses, '{!r}')}"
-                self.refuse(["answers", tag], "test-answer", words, f"one of: {', '.join(responses)}")
+                self.require_known(["answers", tag], f"response to `{tag}`:", answer, responses)
+            else:
+                earlier[message].answers[tag] = {delivery: EarlierAnswer(at, value)}
             earlier[message].answered.add(delivery)
-            earlier[message].answers[tag] = {delivery: EarlierAnswer(at, value)}
             if endings.ends(message, tag, answer):
                 surveys.discard(message)
         return earlier, bool(surveys)
 
-    def _find_asking(self, tag: str) -> str:
-        """Return the latest message of the person that asks a question."""
-        messages = self.campaign.messages
-        tags = {one.id: [asked.tag for _, asked in self.campaign.list_ways(one)] for one in messages}
-        asking = [name for name, asked in tags.items() if tag in asked]
-        got = [name for name in asking if name in self.sent]
-        if not asking:
-            known = dict.fromkeys(one for each in tags.values() for one in each)
-            words, hint = f"no message asks `{tag}`{suggest(tag, known)}", f"one of: {', '.join(known)}"
-            self.refuse(["answers", tag], "test-answer", words, hint, at_key=True)
-        if not got:
-            words = f"they answer `{tag}`, and have got no message that asks it"
-            hint = f"say when they got it, as in `sent: {{{asking[0]}: 2026-11-29T10:00}}`"
-            self.refuse(["answers", tag], "test-answer", words, hint, at_key=True)
-        return max(got, key=lambda name: self.sent[name][1])
-
-
-def _list_columns(source: RecipientSource) -> Iterator[str]:
-    """Yield the columns of a source; none if its file cannot be read."""
-    if isinstance(source, FileRecipients):
-        yield from read_header(source)
-    else:
-        yield from (*_INLINE, *source.vars)
+    def _list_responses(self, message: Message) -> Iterator[tuple[str, list[str]]]:
+        """Yield the questions of a message, by tag, with their responses."""
+        for _, question in self.campaign.list_ways(message):
+            yield question.tag, [one.source for one in question.responses]
 
 
 def _write_cell(value: str | float) -> str:

@@ -18,7 +18,13 @@ from runner.cli.encoding import print_command
 from runner.cli.main import show_error
 from runner.cli.options import FOLDER, ledger_scope
 from runner.cli.output.plan import write_project_plan
-from runner.cli.output.problems import job_notice, tests_markdown, write_github, write_tests
+from runner.cli.output.problems import (
+    job_notice,
+    silenced_markdown,
+    tests_markdown,
+    write_github,
+    write_tests,
+)
 from runner.cli.output.report import add_to_summary, choose_writers, save_reports
 from runner.cli.output.screen import print_blocks
 from runner.settings import SETTLE_WINDOW
@@ -95,7 +101,8 @@ def review(scope: Scope) -> int:
     is_good = found.is_valid and tests.is_passed
     if os.environ.get("GITHUB_EVENT_NAME") == "merge_group":
         return 0 if is_good else 1
-    code = keep_comment(choose_live(scope), "origin", tests_markdown(tests))
+    remark = "\n".join(filter(None, (silenced_markdown(found), tests_markdown(tests))))
+    code = keep_comment(choose_live(scope), "origin", remark)
     return code if is_good else 1
 
 
