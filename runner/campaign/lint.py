@@ -30,16 +30,17 @@ if TYPE_CHECKING:
 _SHORTENERS = (
     "bit.ly bitly.com tinyurl.com t.co goo.gl ow.ly is.gd v.gd buff.ly rebrand.ly cutt.ly t.ly rb.gy tiny.cc"
 )
+_REST = r"[^\s\])]*[^\s\]).,;:!?]"
 _SHORTENED = rf"(?:https?://)?(?:www\.)?(?:{'|'.join(map(re.escape, _SHORTENERS.split()))})"
 _LINKS = (
     (
-        re.compile(rf"(?<![\w.@/-]){_SHORTENED}/[^\s\])]*", re.IGNORECASE),
+        re.compile(rf"(?<![\w.@/-]){_SHORTENED}/{_REST}", re.IGNORECASE),
         "link-shortener",
         "goes through a public shortener: carriers filter such links",
         "write the whole address, or one of a domain of your own",
     ),
     (
-        re.compile(r"http://[^\s\])]+", re.IGNORECASE),
+        re.compile(rf"http://{_REST}", re.IGNORECASE),
         "link-insecure",
         "is not https: anyone on the way can change what it shows",
         "write it with https://",

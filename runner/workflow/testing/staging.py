@@ -5,7 +5,6 @@ The person is a row of an audience file with one row, so that everything about t
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -120,8 +119,8 @@ class Stage:
         row = dict.fromkeys([*columns, *source.columns.values(), *person])
         # `phone` is understood in any file.
         cells.setdefault(normalize_name(source.phone_column), cells.get("phone", ""))
-        with self.file.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows([row, [cells.get(normalize_name(one), "") for one in row]])
+        table = row, [cells.get(normalize_name(one), "") for one in row]
+        self.file.write_text("".join(map(_write_row, table)), encoding="utf-8")
         location = str(self.file)
         return replace(source, path=self.file, location=location, encoding="utf-8", skips_invalid=False)
 
@@ -244,3 +243,9 @@ class Stage:
 
 def _write_cell(value: str | float) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _write_row(cells: Iterable[str]) -> str:
+    """Return a row of a CSV file (RFC 4180)."""
+    quoted = (cell.replace('"', '""') for cell in cells)
+    return ",".join(f'"{cell}"' for cell in quoted) + "\n"
