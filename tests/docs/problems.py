@@ -41,6 +41,12 @@ WITHOUT_CASE = {
         "`targets.live.api_key_env` names a variable that is not known to have a credential",
         "call it RUNNER_API_KEY or RUNNER_*_API_KEY",
     ),
+    "test-campaign-unknown": (
+        "there is no campaign 'pulze': did you mean `pulse`?",
+        "write its name, or its file, as in ../customer-pulse.yaml",
+    ),
+    "test-failed": ("asks by name: `ask` does not say 'Hi Ada'", "it says: Hi there, how was it?"),
+    "test-invalid": ("asks by name: there is no message `aks`: did you mean `ask`?", "known: ask, nudge"),
     "url-library": (
         "s3://bucket/people.csv needs fsspec, which is not installed",
         "install the extra `cluster`",

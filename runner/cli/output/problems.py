@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.source.diagnostic import Diagnostic, Problems
-    from runner.workflow.testing.run import TestRun
+    from runner.workflow.testing.run import SuiteRun
     from runner.workflow.validate import Validation
 
 _LEVELS: dict[str, str] = {"error": "error", "warning": "warning", "note": "notice"}
@@ -65,11 +65,18 @@ def human_lines(problems: Problems, *, with_notes: bool = True) -> Iterator[str]
 def _show_source(problem: Diagnostic, files: dict[Path, list[str]]) -> Iterator[str]:
     """Yield the line of a problem in a campaign or a template, and a caret below its place.
 
-    Lines with people are not shown, and none of `targets.yaml`, where somebody may have written a password.
-    Phones and credentials in addresses are masked. `files` keeps the lines of files that were read.
+    Lines with people are not shown, and none of files that may not be read, or of `targets.yaml`, where
+    somebody may have written a password. Phones and credentials in addresses are masked. `files` keeps the
+    lines of files that were read.
     """
     file = problem.file
-    if file.suffix not in _SHOWN or file.stem == "targets" or problem.code.startswith("recipient"):
+    is_barred = problem.code.startswith("path-") and problem.line == 1
+    if (
+        file.suffix not in _SHOWN
+        or file.stem == "targets"
+        or problem.code.startswith("recipient")
+        or is_barred
+    ):
         return
     if file not in files:
         files[file] = _read_lines(file)
@@ -189,13 +196,13 @@ def write_github(found: Validation) -> None:
     append_summary(problems_markdown(found.problems, len(found.files)) + (silenced and f"\n{silenced}"))
 
 
-def write_tests(run: TestRun) -> None:
+def write_tests(run: SuiteRun) -> None:
     """Write an annotation for each difference of campaign tests, and a summary of the job."""
     annotate(run.problems)
     append_summary(tests_markdown(run))
 
 
-def tests_markdown(run: TestRun) -> str:
+def tests_markdown(run: SuiteRun) -> str:
     """Return the results of campaign tests as Markdown; empty if there are none."""
     if not run.tests and run.is_passed:
         return ""

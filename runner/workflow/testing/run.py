@@ -49,7 +49,7 @@ class ListedTest(Part, frozen=True):
     passed: bool
 
 
-class TestDocument(Document, frozen=True):
+class SuiteDocument(Document, frozen=True):
     """The document that `runner test --format json` writes.
 
     Attributes:
@@ -68,7 +68,7 @@ class TestDocument(Document, frozen=True):
 
 
 @dataclass(slots=True)
-class TestRun(Described):
+class SuiteRun(Described):
     """Campaign tests that were run: each with whether it passed, and all `problems`."""
 
     problems: Problems = field(default_factory=Problems)
@@ -89,10 +89,10 @@ class TestRun(Described):
         return f"{words}, {count_words(self.problems.error_count, 'error')}" if is_unread else words
 
     @property
-    def document(self) -> TestDocument:
+    def document(self) -> SuiteDocument:
         """The tests as a document."""
         count = Counter(passed for _, passed in self.tests)
-        return TestDocument(
+        return SuiteDocument(
             passed=count[True],
             failed=count[False],
             valid=self.is_passed,
@@ -105,9 +105,9 @@ class TestRun(Described):
         )
 
 
-def run_tests(scope: Scope) -> TestRun:
+def run_tests(scope: Scope) -> SuiteRun:
     """Run the tests of campaigns; no service is asked, and no record is read or written."""
-    run = TestRun()
+    run = SuiteRun()
     named = {one.resolve() for one in scope.paths if one.is_file()}
     loaded: dict[Path, Loaded] = {}
     for file in find_test_files(scope.paths):

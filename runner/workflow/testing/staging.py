@@ -116,10 +116,10 @@ class Stage:
             own = {name: value for name, value in person.items() if normalize_name(name) not in _INLINE}
             place = self.test.place("person")
             return InlineRecipient(phone or "", region, own, place, zone, source.consent, language)
-        row = dict.fromkeys([*columns, *source.columns.values(), *person])
+        row = {normalize_name(name): name for name in (*person, *source.columns.values(), *columns)}
         # `phone` is understood in any file.
         cells.setdefault(normalize_name(source.phone_column), cells.get("phone", ""))
-        table = row, [cells.get(normalize_name(one), "") for one in row]
+        table = row.values(), [cells.get(name, "") for name in row]
         self.file.write_text("".join(map(_write_row, table)), encoding="utf-8")
         location = str(self.file)
         return replace(source, path=self.file, location=location, encoding="utf-8", skips_invalid=False)
