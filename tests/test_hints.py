@@ -87,6 +87,12 @@ BY_HAND = [
 ]
 
 MENDED = [
+    (
+        "valid/legal-hours-unknown",
+        "campaign.yaml",
+        "  quiet_hours: legal\n",
+        "  quiet_hours: legal\n  no_rule: schedule\n",
+    ),
     ("invalid/after-asks-nothing", "campaign.yaml", "    to: answered\n", ""),
     ("valid/after-expires", "campaign.yaml", "message: soon, wait: 1d", "message: soon, wait: 12h"),
     ("invalid/after-itself", "campaign.yaml", "message: nudge,", "message: ask,"),

@@ -93,6 +93,7 @@ class Recipient(NamedTuple):
         has_consent: consent by the last row that states it; None if none does, or the policy does not require
             it.
         consent_day: the day of consent, perhaps in the future; None if no dates are kept.
+        consent_until: the last day on which their consent counts; None if it does not age.
         language: of the texts to them, as in the campaign's `languages`; None if it has none.
         others: the rows of the same phone with other dates, where messages go by dates.
     """
@@ -106,6 +107,7 @@ class Recipient(NamedTuple):
     region: str | None = None
     has_consent: bool | None = None
     consent_day: date | None = None
+    consent_until: date | None = None
     language: str | None = None
     others: tuple[Recipient, ...] = ()
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from datetime import date, datetime
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from datetime import date, datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from runner.audience.phone import mask_written
 from runner.campaign.model import FileRecipients
 from runner.source.diagnostic import Diagnostic, Position, Problems
+from runner.timing.legal_hours import locate
+from runner.timing.zone import load_zone
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
+    from runner.audience.audience import Recipient
     from runner.audience.findings import Findings
     from runner.campaign.model import RecipientSource
 
@@ -67,7 +70,11 @@ DATE_LIKE = re.compile(
     r"\d{1,4}[./ -]\d{1,2}[./ -]\d{1,4}(?:[T ]\d{1,2}:\d\d[\d:.]{0,10}(?: ?[AaPp][Mm]|Z|[+-]\d\d:\d\d)?)?"
 )
 _ORDER_HINT = "write newer rows below older ones, and newer sources below older ones"
-_NO, _YES, _LATER = "no consent", "consent", "consent from a day to come"
+_NO, _YES, _LATER, _OLD = "no consent", "consent", "consent from a day to come", "consent of too long ago"
+_EASTMOST = timezone(timedelta(hours=14))
+"""The easternmost time zone, where days begin first: Pacific/Kiritimati (IANA time zone database)."""
+_DAYS_AT_ONCE = 2
+"""The most days that it can be since yesterday anywhere."""
 
 
 class RowConsent(NamedTuple):
@@ -76,11 +83,13 @@ class RowConsent(NamedTuple):
     Attributes:
         is_on_record: whether there is a source and, where dates are kept, a date; None if the row says
             neither.
-        day: the day of consent; None if no dates are kept. Callers check for days in the future.
+        day: the day of consent; None if no dates are kept.
+        until: the last day on which it counts; None if it does not age. `ConsentDays` judges both days.
     """
 
     is_on_record: bool | None
     day: date | None = None
+    until: date | None = None
 
 
 Reading = Literal["consent", "no consent", "unknown"]
@@ -105,19 +114,22 @@ def read_word(written: str, yes: Collection[str] = ()) -> Reading:
     return "unknown" if day is None or day < _FIRST_SMS else "consent"
 
 
-def read_consent(source: str, written: str | None) -> RowConsent:
+def read_consent(source: str, written: str | None, not_older_than: timedelta | None) -> RowConsent:
     """Return the consent of a person of the campaign file, by its source (a word for no: none) and its date.
 
     The date is blank if it is unknown, and None where no dates are kept.
     """
-    return NO_CONSENT if is_refusal(source) else _date_consent(written)
+    return NO_CONSENT if is_refusal(source) else _date_consent(written, not_older_than)
 
 
-def _date_consent(written: str | None) -> RowConsent:
+def _date_consent(written: str | None, not_older_than: timedelta | None) -> RowConsent:
     if written is None:
         return RowConsent(is_on_record=True)
     day = _read_day(written.strip())
-    return NO_CONSENT if day is None or day < _FIRST_SMS else RowConsent(is_on_record=True, day=day)
+    if day is None or day < _FIRST_SMS:
+        return NO_CONSENT
+    until = None if not_older_than is None else day + min(not_older_than, date.max - day)
+    return RowConsent(is_on_record=True, day=day, until=until)
 
 
 def fold_word(written: str) -> str:
@@ -161,6 +173,7 @@ class ConsentRecord:
         problems: receives dates that cannot be read.
         findings: receives the words and how they are read.
         yes: further words for consent, from `fold_word`.
+        not_older_than: the age in whole days up to which consent counts; None if it does not age.
     """
 
     file: Path
@@ -169,6 +182,7 @@ class ConsentRecord:
     problems: Problems
     findings: Findings
     yes: frozenset[str] = frozenset()
+    not_older_than: timedelta | None = None
 
     def read(self, cells: list[str], line: int) -> RowConsent:
         """Return the consent of one row; report a wrong date."""
@@ -176,12 +190,53 @@ class ConsentRecord:
         word = cells[self.source]
         reading = read_word(word, self.yes)
         self.findings.add_word(word.strip(), reading, line)
-        consent = _date_consent(written) if reading == "consent" else NO_CONSENT
+        consent = _date_consent(written, self.not_older_than) if reading == "consent" else NO_CONSENT
         if written and consent.day is None:
             problem = find_date_problem(written, Position(self.file, line, 1))
             if problem is not None:
                 self.problems.add(problem)
         return consent
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentDays:
+    """The days of consent that count, as of a moment (`now`, aware).
+
+    Attributes:
+        last: the latest valid day of consent: today, where today is latest.
+        zone: for people of unknown time zone, the campaign's, if it has one (IANA).
+    """
+
+    now: datetime
+    last: date
+    zone: str | None
+
+    @classmethod
+    def of(cls, now: datetime, zone: str | None) -> Self:
+        """Return the days as of a moment."""
+        try:
+            return cls(now, now.astimezone(_EASTMOST).date(), zone)
+        except OverflowError:  # in the last hours of the year 9999: no day is after that
+            return cls(now, date.max, zone)
+
+    def find_flaw(self, recipient: Recipient) -> str | None:
+        """Return why a recipient's consent does not count today; None if it does, or if there is none."""
+        day, until = recipient.consent_day, recipient.consent_until
+        if day is None:
+            return None
+        if day > self.last:
+            return f"their consent is dated in the future, after {self.last}"
+        if until is not None and until < self.last and self._find_today(recipient, until) > until:
+            return f"their consent is older than {(until - day).days:,} days"
+        return None
+
+    def _find_today(self, recipient: Recipient, until: date) -> date:
+        """Return the day on a recipient's clocks, the later one of two; others will do if it is long over."""
+        if (self.last - until).days > _DAYS_AT_ONCE:
+            return self.last
+        found = locate(recipient.phone, recipient.timezone, recipient.region)
+        zones = found.zones or (self.zone or "UTC",)
+        return max(self.now.astimezone(load_zone(zone)).date() for zone in zones)
 
 
 class ConsentChange(NamedTuple):
@@ -219,7 +274,7 @@ class ConsentChanges:
 
     def __init__(self, last_day: date | None) -> None:
         self._last_day = last_day
-        self._first: dict[str, set[int]] = {_YES: set(), _NO: set(), _LATER: set()}
+        self._first: dict[str, set[int]] = {_YES: set(), _NO: set(), _LATER: set(), _OLD: set()}
         self.found: dict[int, ConsentChange] = {}
 
     def add(self, number: int, consent: RowConsent, source: int, line: int) -> None:
@@ -238,5 +293,7 @@ class ConsentChanges:
     def _describe(self, consent: RowConsent) -> str:
         if not consent.is_on_record:
             return _NO
-        is_due = consent.day is None or self._last_day is None or consent.day <= self._last_day
-        return _YES if is_due else _LATER
+        today, until = self._last_day, consent.until
+        if today is not None and until is not None and until < today:
+            return _OLD
+        return _YES if consent.day is None or today is None or consent.day <= today else _LATER

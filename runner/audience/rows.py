@@ -291,7 +291,8 @@ def _open_consent(
     if place is None or source.consent is None:
         return None
     words = frozenset(map(fold_word, source.consent.yes))
-    return ConsentRecord(file, place, columns.get("consent.date_column"), problems, findings, words)
+    date, age = columns.get("consent.date_column"), source.consent.not_older_than
+    return ConsentRecord(file, place, date, problems, findings, words, age)
 
 
 def read_inline(
@@ -311,7 +312,7 @@ def read_inline(
     read_language = _open_languages(place.file, place.column, problems, languages)
     language = None if read_language is None else read_language(source.language, place.line)
     agreed = source.consent if reads_consent else None
-    consent = UNSAID if agreed is None else read_consent(agreed.source, agreed.date)
+    consent = UNSAID if agreed is None else read_consent(*agreed)
     given = leave_out_blank(source.vars)
     times = open_dates(place.file, place.column, problems)
     for name in dates:

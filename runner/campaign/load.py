@@ -67,6 +67,7 @@ from runner.timing.schedule import DateRule, FrequencyCap, Schedule, read_schedu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from datetime import timedelta
 
 _FILE_URL = "file://"
 """Start of a path written as a URL, which is read as a path."""
@@ -288,7 +289,7 @@ class _Reader:
             row.get("vars", {}),
             self._position(row, "phone"),
             row.get("timezone"),
-            Consent(**row["consent"]) if "consent" in row else None,
+            _read_consent(row["consent"]) if "consent" in row else None,
             row.get("language"),
         )
 
@@ -459,6 +460,14 @@ def _read_schedule(written: dict[str, Any]) -> Schedule:
     return schedule if isinstance(schedule, Schedule) else Schedule()
 
 
+def _read_consent(written: dict[str, Any]) -> Consent:
+    return Consent(written["source"], written.get("date"), _read_age(written))
+
+
 def _read_consent_columns(written: dict[str, Any]) -> ConsentColumns:
-    column = written.get("source_column") or written["column"]
-    return ConsentColumns(column, written.get("date_column"), tuple(written.get("yes", ())))
+    column, words = written.get("source_column") or written["column"], tuple(written.get("yes", ()))
+    return ConsentColumns(column, written.get("date_column"), words, _read_age(written))
+
+
+def _read_age(written: dict[str, Any]) -> timedelta | None:
+    return parse_duration(written["not_older_than"]) if "not_older_than" in written else None

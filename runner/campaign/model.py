@@ -39,24 +39,25 @@ DEFAULT_REVIEW_MARGIN = Fraction(1, 10)
 DEFAULT_READ_REPLIES_WITHIN = timedelta(hours=24)
 
 
-@dataclass(frozen=True, slots=True)
-class Consent:
-    """A recipient's consent on record: its source, and its ISO 8601 day if known."""
+class Consent(NamedTuple):
+    """A recipient's consent on record: its source, its ISO 8601 day if known, and how old it may be."""
 
     source: str
     date: str | None = None
+    not_older_than: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ConsentColumns:
     """The columns of an audience file with the place of consent, or whether there is any, and its date.
 
-    `yes` are further words for consent.
+    `yes` are further words for consent; consent that is `not_older_than` this counts.
     """
 
     source_column: str
     date_column: str | None = None
     yes: tuple[str, ...] = ()
+    not_older_than: timedelta | None = None
 
 
 class InlineRecipient(NamedTuple):

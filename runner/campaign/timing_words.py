@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from runner.campaign.conditions import describe_condition
 from runner.campaign.message_model import AnswerCondition
 from runner.source.quantity import write_duration
-from runner.timing.window import DAYS, MINUTES_A_DAY, format_clock
 from runner.timing.zone import load_zone
 
 if TYPE_CHECKING:
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
     from runner.campaign.message_model import Message
     from runner.campaign.model import Campaign
-    from runner.timing.window import WeeklyWindow
 
 _WHOM = {"answered": ", to those who have answered", "unanswered": ", to those who have not answered"}
 
@@ -44,27 +42,11 @@ def _describe_schedule(campaign: Campaign) -> Iterator[str]:
     if schedule.not_before is not None:
         yield f"not before {_write_moment(schedule.not_before, schedule.timezone)}"
     if not schedule.window.is_whole_week():
-        yield f"in each recipient's local time: {describe_window(schedule.window)}"
+        yield f"in each recipient's local time: {schedule.window.describe()}"
     if campaign.policy.quiet_hours == "legal":
         yield "within the legal hours of the recipient's place"
     if schedule.expires is not None:
         yield f"expires {_write_moment(schedule.expires, schedule.timezone)}"
-
-
-def describe_window(window: WeeklyWindow) -> str:
-    """Return a week's hours with equal days together: `mon-fri 09:00-20:00, sat 10:00-17:00`."""
-    parts: list[tuple[int, int, str]] = []
-    for day, spans in enumerate(window.days):
-        hours = " ".join(f"{format_clock(start)}-{format_clock(end)}" for start, end in spans)
-        hours = "all day" if spans == ((0, MINUTES_A_DAY),) else hours
-        if parts and parts[-1][2] == hours and parts[-1][1] == day - 1:
-            parts[-1] = (parts[-1][0], day, hours)
-        elif hours:
-            parts.append((day, day, hours))
-    return ", ".join(
-        f"{DAYS[first] if first == last else f'{DAYS[first]}-{DAYS[last]}'} {hours}"
-        for first, last, hours in parts
-    )
 
 
 def _write_moment(moment: datetime, zone: str | None) -> str:

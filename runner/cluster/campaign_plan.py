@@ -48,9 +48,11 @@ if TYPE_CHECKING:
     from runner.plan.decisions import Assigned
     from runner.plan.model import CampaignPlan
     from runner.text.outgoing import Definition
+    from runner.timing.schedule import FrequencyCap
 
-    _StoredLaunch = tuple[Message, tuple[Definition, str], tuple[str, ...], str | None, datetime | None, str]
-    _Alike = tuple[int, str | None, datetime | None, str, str]
+    _Kind = tuple[str | None, datetime | None, str, tuple[FrequencyCap, ...]]
+    _StoredLaunch = tuple[Message, tuple[Definition, str], tuple[str, ...], _Kind]
+    _Alike = tuple[int, _Kind, str]
 
 _LEVEL = 1
 """Of compression: the fastest."""
@@ -92,8 +94,8 @@ class PartitionAudience:
             number = int(recipient.phone)
             if (change := changes.get(number)) is not None:
                 problems.add(change.note(self._campaign.recipients, recipient.file, recipient.line))
-                has_consent, day = change.consent
-                recipient = recipient._replace(has_consent=has_consent, consent_day=day)
+                has_consent, day, until = change.consent
+                recipient = recipient._replace(has_consent=has_consent, consent_day=day, consent_until=until)
             if number in dates.found:
                 recipient = recipient._replace(others=dates.found[number])
                 problems.extend(describe_dates(recipient))
@@ -131,7 +133,7 @@ def plan_partition(
     reporter = RowReporter(job.campaign, problems, Problems())
     barred = frozenset(phone for _, (_, phone, *_) in read(excluded))
     decider = going.make_assigner(barred, job.known, job.key)
-    assigned = going.iterate(audience.iterate_people(going.last_day, problems), decider, reporter, None)
+    assigned = going.iterate(audience.iterate_people(going.last_consent, problems), decider, reporter, None)
     groups: dict[_Alike, tuple[Payload, list[str]]] = {}
     sizes = [LaunchSizes() for _ in going.compiled]
     counts = count_assignments(
@@ -155,8 +157,8 @@ def _gather(
         for assignment in assignments:
             payload = assignment.payload
             if payload is not None:
-                kind = assignment.message, assignment.arm, assignment.until, assignment.occasion
-                alike = *kind, payload.digest
+                kind = assignment.arm, assignment.until, assignment.occasion, assignment.caps
+                alike = assignment.message, kind, payload.digest
                 groups.setdefault(alike, (payload, []))[1].append(recipient.phone)
         yield pair
 
@@ -167,17 +169,13 @@ def _list_launches(
     """Return the launches, message by message, in the order of their first recipients."""
     return [
         (
-            going.compiled[index].renderers[arm].message,
+            going.compiled[index].renderers[kind[0]].message,
             # Plain tuples are written and read much faster than values of our own.
             (payload.definition, payload.digest),
             tuple(phones[start : start + going.per_send]),
-            arm,
-            until,
-            occasion,
+            kind,
         )
-        for (index, arm, until, occasion, _), (payload, phones) in sorted(
-            groups.items(), key=lambda group: group[0][0]
-        )
+        for (index, kind, _), (payload, phones) in sorted(groups.items(), key=lambda group: group[0][0])
         for start in range(0, len(phones), going.per_send)
     ]
 
@@ -194,8 +192,8 @@ def read_launches(parts: Iterable[str]) -> Iterator[PlannedLaunch]:
             ) from None
         # Write access to the folder equals access to the scheduler, which can call any function.
         launches: list[_StoredLaunch] = pickle.loads(zlib.decompress(content))  # noqa: S301
-        for message, payload, phones, arm, until, occasion in launches:
-            yield PlannedLaunch(message, Payload(*payload, 0, None), phones, arm, until, occasion)
+        for message, payload, phones, kind in launches:
+            yield PlannedLaunch(message, Payload(*payload, 0, None), phones, *kind)
 
 
 def _read_texted(campaign: str, part: str) -> TextedPeople:

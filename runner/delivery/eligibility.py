@@ -106,7 +106,8 @@ class EligibilityCheck:
         phones = [phone for launch in launches for phone in launch.phones]
         barred = self.find_opted_out(connection, phones)
         admission = Admission(opted_out=sum(phone in barred for phone in phones))
-        sessions, left = self._read_sessions(connection, launches), self._count_left(connection, phones, now)
+        sessions = self._read_sessions(connection, launches)
+        left = self._count_left(connection, launches, now)
         admission.add(launches, barred, sessions, left)
         return admission
 
@@ -132,17 +133,22 @@ class EligibilityCheck:
         return self.enough is not None and self.enough.count(connection) >= self.enough.most
 
     def _count_left(
-        self, connection: LedgerConnection, phones: Iterable[str], now: datetime
-    ) -> Counter[str] | None:
-        """Return the number of messages that people may still get; None without a cap."""
-        if self.cap is None:
-            return None
-        # Another run may be counting now: one of the two has to be first.
-        exclude_others(connection)
-        wanted = set(phones)
-        since = format_moment(now - self.cap.within)
-        recent = read_recent(connection, self.key, since, wanted)
-        return Counter({phone: self.cap.messages - recent.count(phone) for phone in wanted})
+        self, connection: LedgerConnection, launches: Sequence[PlannedLaunch], now: datetime
+    ) -> list[Counter[str]]:
+        """Return the number of messages that people may still get, by each cap: the campaign's and by law."""
+        wanted: dict[FrequencyCap, set[str]] = {}
+        for launch in launches:
+            for cap in (self.cap, *launch.caps):
+                if cap is not None:
+                    wanted.setdefault(cap, set()).update(launch.phones)
+        if wanted:
+            # Another run may be counting now: one of the two has to be first.
+            exclude_others(connection)
+        found = []
+        for cap, phones in wanted.items():
+            recent = read_recent(connection, self.key, format_moment(now - cap.within), phones)
+            found.append(Counter({phone: cap.messages - recent.count(phone) for phone in phones}))
+        return found
 
 
 @dataclass(slots=True)
@@ -151,7 +157,7 @@ class Admission:
 
     Attributes:
         opted_out: recipients who have opted out, or may have, since the plan was made.
-        capped: recipients who have reached the frequency cap since.
+        capped: recipients who have reached a frequency cap since.
         open_session: phones of recipients to whom another campaign has sent a survey since.
         pause: a person's decision to pause the campaign: nothing of it may be sent.
         has_enough: whether enough people have answered, so that nothing of it is sent.
@@ -169,11 +175,11 @@ class Admission:
         launches: Sequence[PlannedLaunch],
         barred: set[str],
         sessions: KnownPeople[OpenSession],
-        left: Counter[str] | None,
+        left: Sequence[Counter[str]],
     ) -> None:
         """Add launches without the recipients who may not be texted.
 
-        `left` has the messages that people may still get, and is counted down; None without a cap.
+        `left` has the messages that people may still get, by cap, and is counted down.
         """
         for launch in launches:
             kept = []
@@ -183,11 +189,12 @@ class Admission:
                 if _may_queue(launch) and sessions.find(phone) is not None:
                     self.open_session.append(phone)
                     continue
-                if left is not None and left[phone] <= 0:
+                own = [one for one in left if phone in one]
+                if any(one[phone] <= 0 for one in own):
                     self.capped += 1
                     continue
-                if left is not None:
-                    left[phone] -= 1
+                for one in own:
+                    one[phone] -= 1
                 kept.append(phone)
             if len(kept) == len(launch.phones):
                 self.launches.append(launch)

@@ -19,9 +19,10 @@ from runner.timing.decision import Defer, SendNow, Timekeeper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import date, datetime
+    from datetime import datetime
 
     from runner.audience.audience import Recipient
+    from runner.audience.consent import ConsentDays
     from runner.campaign.message_model import Message
     from runner.campaign.model import Campaign
     from runner.ledger.fingerprint import TargetKey
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
     from runner.text.payload import CompiledMessage, MessageRenderer, RowReporter
     from runner.timing.dates import CellTime
     from runner.timing.decision import Decision as TimeDecision
+    from runner.timing.legal_hours import LegalRule
     from runner.timing.schedule import FrequencyCap
 
 _WAITING = "the `wait` of the follow-up is not over"
+_SILENCE = "no reminder: by the law of their place, no reply counts as opting out"
 UNEXPLAINED = "held: a launch that no record explains has reached them; `runner resolve` shows it"
 """The reason to hold people who may have got the message from a run whose record is lost."""
 _UNDECIDED = ("unresolved", "opt_out_doubtful")
@@ -86,7 +89,8 @@ class Decider:
         self._is_timed = context is not None and not ignore_time
         self._timekeepers = self._make_timekeepers()
         self._unvaried = [(index, t.renderers[None]) for index, t in enumerate(compiled) if not t.has_arms]
-        self._cap: FrequencyCap | None = campaign.policy.frequency_cap if self._is_timed else None
+        self._cap = campaign.policy.frequency_cap if self._is_timed else None
+        self._has_limits = any(one.has_limits for one in self._timekeepers.values())
         has_sessions = context is not None and context.has_sessions
         self._find_session = context.find_session if context and has_sessions else None
         self._queue = self._make_queue_rule()
@@ -178,7 +182,7 @@ class Decider:
             found = [one._replace(occasion=self._occasion) for one in found]
         if self._queue is not None:
             found = self._queue.keep_apart(found, phone, lambda one: self._find_message(one.message, phone))
-        return found if self._cap is None else self._keep_cap(found, phone, self._cap)
+        return self._keep_caps(found, recipient) if self._has_limits or self._cap is not None else found
 
     def _assign_by_date(
         self,
@@ -294,10 +298,9 @@ class Decider:
         ending = f"@{self._occasion}" if self._occasion else ""
         return {one.partition("@")[0] for one in found if one.endswith(ending)}
 
-    def may_draw(self, recipient: Recipient, texted: set[str], last_day: date | None) -> bool:
+    def may_draw(self, recipient: Recipient, texted: set[str], consent: ConsentDays | None) -> bool:
         """Return whether somebody may be texted, and was not: a sample is of these."""
-        day = recipient.consent_day
-        if last_day is not None and day is not None and day > last_day:
+        if consent is not None and consent.find_flaw(recipient) is not None:
             recipient = recipient._replace(has_consent=False)
         if recipient.phone in self._excluded or self._find_bar(recipient) is not None:
             return False
@@ -329,6 +332,8 @@ class Decider:
         reporter: RowReporter,
     ) -> Decision:
         ready = self._find_ready(index, compiled_message.message, known_as)
+        if compiled_message.message.to == "unanswered" and self._has_limits:
+            ready = self._heed_silence(index, recipient, ready)
         arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
         # Recipients who wait are rendered, too, so that problems of follow-ups show before the first message.
         rendered = self._render(index, arm, renderer, recipient, reporter)
@@ -457,18 +462,38 @@ class Decider:
         """Return a message as its recipient gets it."""
         return self._choose_renderer(self._compiled[index], phone)[1].message
 
-    def _keep_cap(self, found: list[Decision], phone: str, cap: FrequencyCap) -> list[Decision]:
-        """Defer messages beyond the frequency cap; those first in the campaign go first."""
-        if not any(assignment.counts for assignment in found):
+    def _find_limits(self, recipient: Recipient) -> Iterator[LegalRule]:
+        """Yield the laws that limit more than the hours of a person's texts."""
+        if self._has_limits and self._context is not None:
+            phone, zone, region = recipient.phone, recipient.timezone, recipient.region
+            for timekeeper in self._timekeepers.values():
+                yield from timekeeper.find_limits(phone, zone, region, self._context.now)
+
+    def _heed_silence(
+        self, index: int, recipient: Recipient, ready: datetime | Decision | None
+    ) -> datetime | Decision | None:
+        """Return the decision against a reminder where no reply counts as opting out; else `ready`."""
+        is_meant = not isinstance(ready, Decision) or ready.disposition == "awaiting"
+        law = next((one for one in self._find_limits(recipient) if one.no_reply_opts_out), None)
+        if law is None or not is_meant:
+            return ready
+        return Decision(index, "not_qualified", reasons=(f"{_SILENCE}: {law.citation}",))
+
+    def list_caps(self, recipient: Recipient) -> tuple[FrequencyCap, ...]:
+        """Return the limits on the messages to a person: the campaign's, and those of their place's law."""
+        legal = dict.fromkeys(one.caps for one in self._find_limits(recipient) if one.caps is not None)
+        return tuple(legal) if self._cap is None else (self._cap, *legal)
+
+    def _keep_caps(self, found: list[Decision], recipient: Recipient) -> list[Decision]:
+        """Defer messages beyond a limit; those first in the campaign go first."""
+        if self._context is None or not any(one.counts for one in found):
             return found
-        count = self._context.count_recent(phone) if self._context is not None else 0
-        kept = []
+        caps, sent, kept = self.list_caps(recipient), 0, list[Decision]()
+        left = {one: one.messages - self._context.count_recent(recipient.phone, one.within) for one in caps}
         for assignment in found:
-            if not assignment.counts:
-                kept.append(assignment)
-            elif count >= cap.messages:
-                kept.append(assignment.hold("capped"))
-            else:
-                kept.append(assignment)
-                count += 1
+            spent = next((one for one in caps if left[one] <= sent), None) if assignment.counts else None
+            kept.append(assignment.hold("capped", *spent.reasons) if spent else assignment)
+            if kept[-1].counts:
+                kept[-1] = kept[-1]._replace(caps=tuple(one for one in caps if one.citation))
+                sent += 1
         return kept

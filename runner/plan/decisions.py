@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from runner.reasons import Disposition
     from runner.text.payload import CompiledMessage, Payload
     from runner.timing.decision import Due
+    from runner.timing.schedule import FrequencyCap
 
     FindSession = Callable[[str], OpenSession | None]
 
@@ -67,6 +68,7 @@ class Decision(NamedTuple):
         earliest: the moment before which a waiting follow-up does not go; None if unknown.
         occasion: of the delivery; empty if the message goes once.
         further: the contents for the person's other dates that are still to come; None for an unknown one.
+        caps: the most messages to the person that laws of their place allow.
     """
 
     message: int
@@ -86,6 +88,7 @@ class Decision(NamedTuple):
     earliest: datetime | None = None
     occasion: str = ""
     further: tuple[Payload | None, ...] = ()
+    caps: tuple[FrequencyCap, ...] = ()
 
     @property
     def comes_later(self) -> bool:
@@ -233,15 +236,12 @@ class Outlook:
         places = {message.id: place for place, message in enumerate(self._messages)}
         self._earlier = [places.get(one.after.message, -1) if one.after else None for one in self._messages]
         self._has_follow_ups = any(earlier is not None for earlier in self._earlier)
-        self._is_sure_at_all = campaign.policy.frequency_cap is None
         self._may_expire = campaign.schedule.expires is not None
         self._find_session = find_session
         self._known: dict[tuple[bool, tuple[object, ...]], tuple[bool, ...]] = {}
 
     def mark(self, found: list[Decision], phone: str) -> list[Decision]:
-        """Return the decisions on one recipient (E.164) with sure messages marked."""
-        if not self._is_sure_at_all:
-            return found
+        """Return the decisions on one recipient (E.164) with sure messages marked: they are under no cap."""
         states: tuple[object, ...] = tuple([one.disposition for one in found])
         if "deferred" not in states and "awaiting" not in states:
             return found

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from runner.ledger.people.suppressions import Pause
     from runner.plan.rollout import OpenStep
     from runner.text.payload import Payload
+    from runner.timing.schedule import FrequencyCap
 
 Cause = tuple[str, tuple[str, ...]]
 """A recipient's disposition, with all reasons and remarks."""
@@ -282,6 +283,7 @@ class PlannedLaunch:
         phones: E.164, in the order of the audience.
         until: the end of the time to send it, in UTC; None if there is none.
         occasion: of the deliveries; empty if the message goes once.
+        caps: the most messages to each of them that laws of their place allow.
     """
 
     message: Message
@@ -290,6 +292,7 @@ class PlannedLaunch:
     arm: str | None = None
     until: datetime | None = None
     occasion: str = ""
+    caps: tuple[FrequencyCap, ...] = ()
 
 
 class Offer(NamedTuple):

@@ -11,7 +11,7 @@ from runner.ledger.fingerprint import FingerprintSet, OpenSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from runner.campaign.model import Campaign
     from runner.ledger.fingerprint import KnownPeople
@@ -35,7 +35,7 @@ class PlanContext:
         suppressions: opt-outs on the target; None if there are none.
         earlier: recipients of messages that have follow-ups, by message id.
         sessions: open surveys on the target, as last read; None if there are none.
-        recent: messages sent on the target within the frequency cap's time; None without a cap.
+        recent: messages sent on the target within the time of each cap.
         planned: people texted by earlier campaigns of the same run.
         planned_at: the moment of a saved plan: people who were not to be texted then are not texted now.
         law: the legal sending hours; None if the campaign does not apply them.
@@ -53,7 +53,7 @@ class PlanContext:
     suppressions: KnownPeople[Barred] | None = None
     earlier: Mapping[str, EarlierMessage] = field(default_factory=dict)
     sessions: KnownPeople[OpenSession] | None = None
-    recent: KnownPeople[str] | None = None
+    recent: Mapping[timedelta, KnownPeople[str]] = field(default_factory=dict)
     planned: Sequence[TextedPeople] = ()
     planned_at: datetime | None = None
     law: LawBook | None = None
@@ -80,10 +80,10 @@ class PlanContext:
         asking = next((one.campaign for one in self.planned if one.asks(number)), None)
         return None if asking is None else OpenSession(asking, "planned")
 
-    def count_recent(self, phone: str) -> int:
-        """Return the number of messages to a phone (E.164) that count for its frequency cap."""
+    def count_recent(self, phone: str, within: timedelta) -> int:
+        """Return the number of messages to a phone (E.164) that count for a cap of some time."""
         number = int(phone[1:])
-        sent = self.recent.count(phone) if self.recent is not None else 0
+        sent = self.recent[within].count(phone) if within in self.recent else 0
         return sent + sum(one.count(number) for one in self.planned)
 
 
@@ -150,4 +150,5 @@ class TextedTally:
 def concerns(campaign: Campaign, later: Iterable[Campaign]) -> bool:
     """Return whether plans of later campaigns of the run depend on the people that a campaign texts."""
     asks = bool(campaign.list_surveys())
-    return any(asks or each.policy.frequency_cap is not None for each in later)
+    policies = [each.policy for each in later]
+    return any(asks or one.frequency_cap is not None or one.quiet_hours == "legal" for one in policies)

@@ -49,7 +49,7 @@ class PlanTally:
     def add(self, assignment: Decision) -> bool:
         """Count one recipient; return whether they may get the message later."""
         _, why, payload, arm, _, due, reasons, largest, _, _, coming, is_sure, may_queue, is_left, first = (
-            assignment[:-2]  # without its occasion, and those that follow
+            assignment[:-3]  # without its occasion, and those that follow
         )
         comes_later = False
         for other in assignment.further:
@@ -251,17 +251,18 @@ class LaunchSizes:
 def group_of(decision: Decision, payload: Payload) -> int:
     """Return the number of a group that can share launches, from 1 and below 2⁶⁴.
 
-    Arms are separate groups even with equal texts, since reports tell arms apart, and so are occasions.
+    Arms are separate groups even with equal texts, since reports tell arms apart, and so are occasions and
+    the people of a law that caps messages.
     """
     number = int(payload.digest[:_DIGITS], 16)
-    told = decision.arm, decision.until, decision.occasion
+    told = decision.arm, decision.until, decision.occasion, decision.caps
     if told != _ALIKE:
         number ^= hash(told) & _SPREAD
     return number + 1
 
 
-_ALIKE = (None, None, "")
-"""Arm, end and occasion of most deliveries."""
+_ALIKE = (None, None, "", ())
+"""Arm, end, occasion and caps of most deliveries."""
 
 
 def find_refusals(limits: Limits, messages: Sequence[MessagePlan], people: int) -> Iterator[str]:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from datetime import timedelta, timezone
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.audience.audience import AudienceTally, find_consent_changes, iterate_audience, read_excluded
+from runner.audience.consent import ConsentDays
 from runner.campaign.model import DEFAULT_RECIPIENTS_PER_SEND, FileRecipients
 from runner.campaign.variants import draw_shares
 from runner.errors import PlanChangedError
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
     from runner.plan.plan_context import PlanContext
     from runner.text.payload import CompiledMessage, Payload
 
-_EASTMOST = timezone(timedelta(hours=14))
-"""The easternmost time zone, where days begin first: Pacific/Kiritimati (IANA time zone database)."""
-
 
 class AudiencePass:
     """The settings of a pass, the same for a whole audience and for a part of it.
@@ -61,7 +58,7 @@ class AudiencePass:
         now: the moment of the plan; None to go by the files alone.
         pause: a person's request to pause the campaign; None if there is none.
         unread: unread replies that all texts wait for; None if there are none.
-        last_day: the latest valid day of consent; None if consent is not required.
+        consent: the days of consent that count; None if consent is not required.
         completed: people who have answered to the end; None without `limits.completes`.
         step: the open step of the rollout; None to text all steps.
         wave: the campaign's wave beside those on record; None without waves.
@@ -85,7 +82,7 @@ class AudiencePass:
         self.unread = (
             None if context is None else find_overdue(campaign, context.unread, context.now, options)
         )
-        self.last_day = find_last_day(campaign, context)
+        self.consent = find_consent_days(campaign, context)
         self.completed = None if context is None else context.completed
         self.step = None if context is None or options.ignore_time else context.step
         rollout, most = campaign.rollout, campaign.limits.completes
@@ -96,6 +93,11 @@ class AudiencePass:
         self.included = included
         self._options = options
         self._context = context
+
+    @property
+    def last_consent(self) -> date | None:
+        """The latest valid day of consent; None if consent is not required."""
+        return None if self.consent is None else self.consent.last
 
     @classmethod
     def compile(
@@ -125,14 +127,14 @@ class AudiencePass:
         self, people: Iterable[Recipient], decider: Decider, reporter: RowReporter, limit: int | None
     ) -> Iterator[Assigned]:
         """Yield `people` with the decisions on them; at most `limit` get something now (None: all)."""
-        served, last_day, follows = 0, self.last_day, decider.follows
+        served, follows = 0, decider.follows
         outlook = None if self.pause is not None else decider.outlook
         for recipient in people:
-            if last_day is None or recipient.consent_day is None or recipient.consent_day <= last_day:
-                assignments = decider.assign(recipient, reporter)
-            else:
-                found = decider.assign(recipient._replace(has_consent=False), reporter)
-                assignments = [_say_why(assignment, last_day) for assignment in found]
+            flaw = None if self.consent is None else self.consent.find_flaw(recipient)
+            person = recipient if flaw is None else recipient._replace(has_consent=False)
+            assignments = decider.assign(person, reporter)
+            if flaw is not None:
+                assignments = [_say_why(assignment, flaw) for assignment in assignments]
             assignments = self._hold_back(assignments, recipient.phone)
             if limit is not None and any(a.counts for a in assignments):
                 if served == limit:
@@ -142,7 +144,7 @@ class AudiencePass:
             if follows:
                 find_opening = partial(decider.find_opening, recipient)
                 assignments = mark_follow_ups(assignments, follows, self.now, find_opening)
-            if outlook is not None:
+            if outlook is not None and not decider.list_caps(recipient):
                 assignments = outlook.mark(assignments, recipient.phone)
             yield recipient, assignments
 
@@ -161,17 +163,14 @@ class AudiencePass:
         return assignments
 
 
-def find_last_day(campaign: Campaign, context: PlanContext | None) -> date | None:
-    """Return the latest valid day of consent: today, where today is latest; None if consent is not required.
+def find_consent_days(campaign: Campaign, context: PlanContext | None) -> ConsentDays | None:
+    """Return the days of consent that count; None if consent is not required.
 
     Also None if there is no context: files are validated without a date.
     """
     if context is None or campaign.policy.consent != "required":
         return None
-    try:
-        return context.now.astimezone(_EASTMOST).date()
-    except OverflowError:  # in the last hours of the year 9999: no day is after that
-        return None
+    return ConsentDays.of(context.now, campaign.schedule.timezone)
 
 
 def find_overdue(
@@ -189,11 +188,9 @@ def find_per_send(campaign: Campaign, options: PlanOptions) -> int:
     return min((limit for limit in limits if limit), default=DEFAULT_RECIPIENTS_PER_SEND)
 
 
-def _say_why(assignment: Decision, last_day: date) -> Decision:
-    """Add the reason to a decision without consent if the day of consent lies in the future."""
-    if assignment.disposition != "no_consent":
-        return assignment
-    return assignment._replace(reasons=(f"their consent is dated in the future, after {last_day}",))
+def _say_why(assignment: Decision, flaw: str) -> Decision:
+    """Add what is wrong with the consent to a decision for want of it."""
+    return assignment if assignment.disposition != "no_consent" else assignment._replace(reasons=(flaw,))
 
 
 SaidOnce = dict[Diagnostic, tuple[tuple[int, int], Diagnostic]]
@@ -350,7 +347,7 @@ class Planner:
     def _take_whole(self, going: AudiencePass, problems: Problems) -> Division:
         self._going = going
         self._sizes = [LaunchSizes() for _ in going.compiled]
-        self._consent_changes = find_consent_changes(self._campaign, going.last_day)
+        self._consent_changes = find_consent_changes(self._campaign, going.last_consent)
         audience = AudienceTally()
         return Division(self._plan_whole, [(self._make_assigner(problems), audience)], audience)
 
@@ -454,8 +451,8 @@ class Planner:
 
     def _launch(self, assignment: Decision, payload: Payload, phones: list[str]) -> PlannedLaunch:
         renderer = self._going.compiled[assignment.message].renderers[assignment.arm]
-        arm, until, occasion = assignment.arm, assignment.until, assignment.occasion
-        return PlannedLaunch(renderer.message, payload, tuple(phones), arm, until, occasion)
+        kind = assignment.arm, assignment.until, assignment.occasion, assignment.caps
+        return PlannedLaunch(renderer.message, payload, tuple(phones), *kind)
 
     def _compile(self, problems: Problems) -> AudiencePass:
         going = AudiencePass.compile(self._campaign, self._options, self.context, problems)

@@ -19,7 +19,7 @@ from runner.ledger.model import format_moment
 from runner.ledger.people.suppressions import Pause
 from runner.plan.decider import Decider
 from runner.plan.model import PlanOptions
-from runner.plan.planner import AudiencePass, find_last_day
+from runner.plan.planner import AudiencePass, find_consent_days
 from runner.plan.rollout import StepSurvey
 from runner.source.diagnostic import Problems
 from runner.text.payload import RowReporter
@@ -51,7 +51,7 @@ def _open_step(
     """Return the context with the open step of the rollout, and paused if a guard of it is broken."""
     going = AudiencePass.compile(campaign, PlanOptions(), replace(context, pause=None), Problems())
     decider = going.make_assigner(read_excluded(campaign, Problems()), known, key)
-    changes = find_consent_changes(campaign, going.last_day)
+    changes = find_consent_changes(campaign, going.last_consent)
     people = iterate_audience(campaign, going.names, Problems(), AudienceTally(), changes)
     sampled = (recipient for recipient in people if not decider.is_left_out(recipient.phone))
     early = (recipient for recipient in sampled if not steps.is_of_last(recipient))
@@ -81,9 +81,9 @@ def _draw_sample(
     if sample.share is not None:
         return replace(context, sampled_below=int(sample.share * SHARES))
     lacking = (sample.size or 0) - len(texted)
-    draw, last_day = draw_shares(sample.seed, "sample"), find_last_day(campaign, context)
-    changes = find_consent_changes(campaign, last_day)
+    draw, consent = draw_shares(sample.seed, "sample"), find_consent_days(campaign, context)
+    changes = find_consent_changes(campaign, None if consent is None else consent.last)
     people = iterate_audience(campaign, frozenset(), Problems(), AudienceTally(), changes)
-    draws = (draw(one.phone) for one in people if decider.may_draw(one, texted, last_day))
+    draws = (draw(one.phone) for one in people if decider.may_draw(one, texted, consent))
     lowest = heapq.nsmallest(lacking, draws) if lacking > 0 else []
     return replace(context, sampled_below=lowest[-1] + 1 if lowest else 0)

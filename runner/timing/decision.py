@@ -13,11 +13,10 @@ from runner.timing.window import Calendar, LocalWindow
 from runner.timing.zone import find_prefix, load_zone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from runner.timing.legal_hours import LawBook, LegalRule, Method
     from runner.timing.schedule import NoRule, Purpose, Schedule, TimezoneUnknown
-    from runner.timing.window import HolidayList, WeeklyWindow
 
 
 Due = tuple["datetime", str]
@@ -50,6 +49,9 @@ def count_due(due: Iterable[Due] | Mapping[Due, int]) -> tuple[DueHour, ...]:
 
 RefusalKind = Literal["expired", "timezone_unknown", "never_open", "no_rule", "missed"]
 
+_DAY = timedelta(days=1)
+_LOOK_AHEAD = timedelta(days=30)
+"""How long before a change of law plans name it, where the campaign has no `expires`."""
 _FOR_EVER = datetime.max.replace(tzinfo=UTC)
 _BY_SCHEDULE = "`no_rule: schedule` in `policy` would go by `schedule` alone"
 
@@ -142,19 +144,47 @@ _NEVER_HERE = Refuse(
 
 @dataclass(frozen=True, slots=True)
 class _Locality:
-    """Time zones, rules and open hours of one place; `unknown` describes it if no law of it is known."""
+    """Time zones, rules and open hours of one place.
 
+    Attributes:
+        name: the place in words.
+        about: its rules for any purpose; None if no law is kept.
+    """
+
+    name: str
     zones: tuple[str, ...]
     rules: tuple[LegalRule, ...]
     calendar: Calendar
-    unknown: str | None = None
+    about: tuple[LegalRule, ...] | None
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """The remarks that decisions for this place come with."""
-        if self.unknown is None:
-            return ()
-        return (f"no rule known for {self.unknown}: `schedule` alone says when",)
+    def is_known(self, moment: datetime) -> bool:
+        """Return whether a rule is in force at a moment, for any purpose, or no law is kept."""
+        return self.about is None or any(rule.is_in_force(moment, self.zones) for rule in self.about)
+
+    def list_changes(self, start: date, end: date) -> Iterator[str]:
+        """Yield what changes in its rules after the day `start`, up to the day `end`."""
+        for rule in self.rules:
+            places = ", ".join(rule.places)
+            if rule.since is not None and start < rule.since <= end:
+                hours = rule.window.describe()
+                yield f"on {rule.since} the legal hours in {places} change to {hours}: {rule.citation}"
+            last = rule.until
+            if last is not None and start <= last < end and not self._is_replaced(rule, last + _DAY):
+                yield f"on {last + _DAY} legal hours in {places} end: {rule.citation}"
+
+    def _is_replaced(self, rule: LegalRule, day: date) -> bool:
+        return any(one.since == day and not set(one.places).isdisjoint(rule.places) for one in self.rules)
+
+
+_Key = tuple[str, str, str | None, str | None]
+
+
+def _make_key(phone: str, zone: str | None, region: str | None) -> _Key:
+    """Return what decisions depend on: a number's time zones, its area code, and what is given.
+
+    The zones' prefix mostly contains the area code, but the two data files need not know the same codes.
+    """
+    return find_prefix(phone), phone[1:5], zone, region
 
 
 class Timekeeper:
@@ -170,6 +200,9 @@ class Timekeeper:
         method: the way people are reached.
         purpose: the purpose of the texts.
         no_rule: the rule for places without legal hours.
+
+    Attributes:
+        has_limits: whether a law limits more than hours (see `find_limits`).
     """
 
     def __init__(
@@ -188,8 +221,12 @@ class Timekeeper:
         self._method = method
         self._purpose = purpose
         self._no_rule = no_rule
+        self.has_limits = any(
+            rule.has_limits and rule.holds_for(method, purpose) for rule in (law.rules if law else ())
+        )
+        self._limits: dict[_Key, tuple[LegalRule, ...]] = {}
         self._localities: dict[tuple[tuple[str, ...], tuple[str, ...]], _Locality] = {}
-        self._decided: dict[tuple[str, str, str | None, str | None], tuple[datetime, datetime, Decision]] = {}
+        self._decided: dict[_Key, tuple[datetime, datetime, Decision]] = {}
 
     def decide(self, phone: str, zone: str | None, moment: datetime, region: str | None = None) -> Decision:
         """Decide for one recipient. Reasons to wait are those of the first decision for the place.
@@ -201,9 +238,7 @@ class Timekeeper:
             moment: now; any aware time.
             region: the recipient's legal region, from `check_region`; None to use the number.
         """
-        # A number's time zones, and the area code whose law holds. The zones' prefix mostly contains the area
-        # code, but the two data files need not know the same codes.
-        key = (find_prefix(phone), phone[1:5], zone, region)
+        key = _make_key(phone, zone, region)
         known = self._decided.get(key)
         if known is not None and known[0] <= moment < known[1]:
             return known[2]
@@ -212,6 +247,23 @@ class Timekeeper:
         # In UTC: Python compares two times of one zone by their wall time.
         self._decided[key] = (moment.astimezone(UTC), stays, decision)
         return decision
+
+    def find_limits(
+        self, phone: str, zone: str | None, region: str | None, moment: datetime
+    ) -> tuple[LegalRule, ...]:
+        """Return the rules in force that limit more than a recipient's hours (see `decide`).
+
+        They are worked out once for a place: `moment` has to be the same for all.
+        """
+        if not self.has_limits:
+            return ()
+        key = _make_key(phone, zone, region)
+        if key not in self._limits:
+            found = self._locate(phone, zone, region)
+            rules, zones = ((), ()) if isinstance(found, Refuse) else (found.rules, found.zones)
+            limits = (rule for rule in rules if rule.has_limits and rule.is_in_force(moment, zones))
+            self._limits[key] = tuple(limits)
+        return self._limits[key]
 
     def find_zones(self, phone: str, zone: str | None, region: str | None) -> tuple[str, ...]:
         """Return a recipient's candidate time zones; none if nothing is known (see `decide`)."""
@@ -243,23 +295,34 @@ class Timekeeper:
         locality = self._locate(phone, zone, region)
         if isinstance(locality, Refuse):
             return locality
-        earliest = moment.astimezone(UTC)
-        if self._schedule.not_before is not None:
-            earliest = max(earliest, self._schedule.not_before)
+        found = self._decide_there(locality, moment)
+        if found is _NEVER and self._fallback is not None:
+            return self._decide_anew(phone, self._fallback, moment, region)
+        return found
+
+    def _decide_there(self, locality: _Locality, moment: datetime) -> Decision:
+        earliest = max(moment.astimezone(UTC), self._schedule.not_before or moment)
+        unknown = "" if locality.is_known(earliest) else f"no rule known for {locality.name}"
+        if unknown and self._no_rule == "refuse":
+            return Refuse("no_rule", unknown, _BY_SCHEDULE)
         opening = locality.calendar.find_opening(earliest)
-        if opening is None and len(locality.zones) > 1:
-            fallback = self._fallback
-            return _NEVER if fallback is None else self._decide_anew(phone, fallback, moment, region)
         if opening is None:
-            return _NEVER_HERE
+            return _NEVER if len(locality.zones) > 1 else _NEVER_HERE
         expires = self._schedule.expires or _FOR_EVER
         due = max(opening[0], earliest)
         if due >= expires:
             return _EXPIRED
+        by_schedule = (f"{unknown}: `schedule` alone says when",) if unknown else ()
+        remarks = *by_schedule, *self._list_changes(locality, moment, due)
         if due > moment:
-            reasons = tuple(self._explain(locality, moment))
-            return Defer(due, reasons, locality.zones, locality.remarks)
-        return SendNow(min(opening[1], expires), locality.remarks)
+            return Defer(due, tuple(self._explain(locality, moment)), locality.zones, remarks)
+        return SendNow(min(opening[1], expires), remarks)
+
+    def _list_changes(self, locality: _Locality, moment: datetime, due: datetime) -> Iterator[str]:
+        """Return the changes of rules up to the campaign's end, or for some time if it has none."""
+        end = self._schedule.expires or due + _LOOK_AHEAD
+        zone = load_zone(locality.zones[0])
+        return locality.list_changes(moment.astimezone(zone).date(), end.astimezone(zone).date())
 
     def _locate(self, phone: str, zone: str | None, region: str | None) -> _Locality | Refuse:
         zones, places = locate(phone, zone, region)
@@ -275,42 +338,27 @@ class Timekeeper:
         known = self._localities.get((zones, places))
         if known is None:
             known = self._localities[zones, places] = self._make_locality(zones, places)
-        if known.unknown is not None and self._no_rule == "refuse":
-            return Refuse("no_rule", f"no rule known for {known.unknown}", _BY_SCHEDULE)
         return known
 
     def _make_locality(self, zones: tuple[str, ...], places: tuple[str, ...]) -> _Locality:
         law = self._law
-        rules = () if law is None else law.rules_of(places, self._method, self._purpose)
-        hours = dict.fromkeys(
-            [(self._schedule.window, None), *((rule.window, rule.holidays) for rule in rules)]
-        )
-        windows = tuple(LocalWindow(window, name, days) for window, days in hours for name in zones)
-        unknown = None
-        if law is not None and not law.knows_any(places, self._method):
-            unknown = " or ".join(places) if places else "numbers of no country"
-        return _Locality(zones, rules, Calendar(windows), unknown)
+        about = None if law is None else law.rules_of(places, self._method)
+        rules = tuple(rule for rule in about or () if rule.holds_for(self._method, self._purpose))
+        own = tuple(LocalWindow(self._schedule.window, zone) for zone in zones)
+        every = dict.fromkeys([*own, *(one for rule in rules for one in rule.lay(zones))])
+        name = " or ".join(places) if places else "numbers of no country"
+        return _Locality(name, zones, rules, Calendar(tuple(every)), about)
 
     def _explain(self, locality: _Locality, moment: datetime) -> list[Reason]:
         found: list[Reason] = []
         if self._schedule.not_before is not None and moment < self._schedule.not_before:
             found.append(Reason("not_before"))
         window = self._schedule.window
-        if _find_closed(window, None, locality.zones, moment):
+        if any(not LocalWindow(window, zone).is_open(moment) for zone in locality.zones):
             found.append(Reason("send_between", keys=window.name_keys()))
         for rule in locality.rules:
-            closed = _find_closed(rule.window, rule.holidays, locality.zones, moment)
-            if closed:
-                found.append(Reason("law", rule.citation, closed[0]))
+            closed = next((one for one in rule.lay(locality.zones) if not one.is_open(moment)), None)
+            if closed is not None:
+                holiday = closed.find_holiday(moment.astimezone(load_zone(closed.zone)).date())
+                found.append(Reason("law", rule.citation, holiday))
         return found
-
-
-def _find_closed(
-    window: WeeklyWindow, holidays: HolidayList | None, zones: tuple[str, ...], moment: datetime
-) -> tuple[str | None] | None:
-    """Return the holiday that closes a window in the first zone in which it is closed; None if it is open."""
-    for zone in zones:
-        hours = LocalWindow(window, zone, holidays)
-        if not hours.is_open(moment):
-            return (hours.find_holiday(moment.astimezone(load_zone(zone)).date()),)
-    return None

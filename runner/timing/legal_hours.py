@@ -23,19 +23,21 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from runner.source.quantity import parse_duration
 from runner.timing.schedule import FrequencyCap
-from runner.timing.window import DAYS, HolidayList, Span, WeeklyWindow, parse_clock
+from runner.timing.window import DAYS, HolidayList, LocalWindow, Span, WeeklyWindow, parse_clock
 from runner.timing.zone import (
     NameProblem,
     find_country_code,
     find_zones,
     list_countries,
+    load_zone,
     read_country_names,
     read_country_zones,
     zones_of_prefix,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
 
     from runner.timing.schedule import Purpose
 
@@ -283,6 +285,20 @@ class LegalRule:
         coverage = self.calls if method == "VOICE" else self.texts
         return coverage != "excluded" and (purpose is None or purpose in self.purposes)
 
+    def lay(self, zones: Iterable[str]) -> tuple[LocalWindow, ...]:
+        """Return its hours on the clocks of the recipient's possible time zones, or of its own zone."""
+        own = (self.zone,) if self.zone is not None else zones
+        return tuple(LocalWindow(self.window, one, self.holidays, self.since, self.until) for one in own)
+
+    @property
+    def has_limits(self) -> bool:
+        """True if it limits more than the hours: how many messages there are, or who gets another."""
+        return self.caps is not None or self.no_reply_opts_out
+
+    def is_in_force(self, moment: datetime, zones: Iterable[str]) -> bool:
+        """Return whether it is in force at a moment, in one of the recipient's possible zones, or its own."""
+        return any(one.is_in_force(moment.astimezone(load_zone(one.zone)).date()) for one in self.lay(zones))
+
 
 @dataclass(frozen=True, slots=True)
 class LawBook:
@@ -291,17 +307,20 @@ class LawBook:
     checked: date
     rules: tuple[LegalRule, ...]
 
-    def rules_of(self, places: Iterable[str], method: Method, purpose: Purpose) -> tuple[LegalRule, ...]:
-        """Return the rules of places and of the countries around them; all of their windows must be open."""
-        return tuple(rule for rule in self._list_about(places) if rule.holds_for(method, purpose))
+    def rules_of(
+        self, places: Iterable[str], method: Method, purpose: Purpose | None = None
+    ) -> tuple[LegalRule, ...]:
+        """Return the rules of places and of the countries around them, for a purpose or for any.
 
-    def knows_any(self, places: Iterable[str], method: Method) -> bool:
-        """Return whether any of the places has a rule, for any purpose."""
-        return any(rule.holds_for(method) for rule in self._list_about(places))
-
-    def _list_about(self, places: Iterable[str]) -> Iterator[LegalRule]:
+        Each holds on the days it is in force; all of their windows must be open.
+        """
         wanted = {part for place in places for part in (place, place.partition("-")[0])}
-        return (rule for rule in self.rules if not wanted.isdisjoint(rule.places))
+        about = (rule for rule in self.rules if not wanted.isdisjoint(rule.places))
+        return tuple(rule for rule in about if rule.holds_for(method, purpose))
+
+    def list_caps(self) -> tuple[FrequencyCap, ...]:
+        """Return the most messages to a person that laws allow."""
+        return tuple(rule.caps for rule in self.rules if rule.caps is not None)
 
 
 @cache
@@ -318,8 +337,10 @@ def read_law(text: str) -> LawBook:
 
 
 def _read_rule(rule: dict[str, Any]) -> LegalRule:
-    named = {_NAMES.get(key, key): value for key, value in rule.items()}
-    return LegalRule(**{key: _READERS.get(key, _keep)(value) for key, value in named.items()})
+    read = {_NAMES.get(key, key): _READERS.get(key, _keep)(value) for key, value in rule.items()}
+    if cap := read.get("caps"):
+        read["caps"] = FrequencyCap(cap["messages"], parse_duration(cap["within"]), rule["citation"])
+    return LegalRule(**read)
 
 
 def _keep(value: Any) -> Any:
@@ -332,10 +353,6 @@ def _read_day(written: str | None) -> date | None:
 
 def _read_holidays(days: dict[str, Any]) -> HolidayList:
     return HolidayList(days["country"], days.get("state"), tuple(days["categories"]))
-
-
-def _read_cap(cap: dict[str, Any]) -> FrequencyCap:
-    return FrequencyCap(cap["messages"], parse_duration(cap["within"]))
 
 
 def _read_hours(hours: dict[str, list[str]]) -> WeeklyWindow:
@@ -355,8 +372,7 @@ def _read_span(text: str) -> Span:
 _NAMES = {"hours": "window", "from": "since"}
 _READERS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("places", "purposes", "asks"), tuple),
-    **dict.fromkeys(("since", "until", "as_of"), _read_day),
-    "window": _read_hours,
+    **dict.fromkeys(("from", "until", "as_of"), _read_day),
+    "hours": _read_hours,
     "holidays": _read_holidays,
-    "caps": _read_cap,
 }

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
+from runner.source.quantity import write_duration
 from runner.timing.window import DAYS, WHOLE_WEEK, WeeklyWindow, make_window, parse_clock
 from runner.timing.zone import NameProblem, check_zone, load_zone
+from runner.wording import count_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,10 +31,20 @@ _TOO_FAR = 9990  # A calendar looks a year ahead, and must not pass the last yea
 
 @dataclass(frozen=True, slots=True)
 class FrequencyCap:
-    """The maximum `messages` (a survey is one) to a person `within` the time before now, on a target."""
+    """The maximum `messages` (a survey is one) to a person `within` the time before now, on a target.
+
+    `citation` is the law that says so; empty for the campaign's own.
+    """
 
     messages: int
     within: timedelta
+    citation: str = ""
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it holds somebody back, in words; nothing for the campaign's own."""
+        most = f"{count_words(self.messages, 'message')} within {write_duration(self.within)}"
+        return (f"the law of their place allows {most}: {self.citation}",) if self.citation else ()
 
 
 @dataclass(frozen=True, slots=True)

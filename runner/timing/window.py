@@ -61,7 +61,6 @@ Openings = tuple[tuple[int, int], ...]
 """Intervals of seconds since 1970-01-01T00:00Z, in order, disjoint; open from the first, closed from the
 second on."""
 _DAY = 86_400
-_EPOCH_WEEKDAY = 3  # 1970-01-01 was a Thursday
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _SAMPLE = _DAY // 4  # no zone has changed its clocks twice within six hours
 _SOON = 8 * _DAY
@@ -80,11 +79,6 @@ class WeeklyWindow:
 
     days: tuple[tuple[Span, ...], ...]
 
-    def contains(self, local: datetime) -> bool:
-        """Return whether a local time is inside; its `fold` makes no difference."""
-        minute = local.hour * 60 + local.minute
-        return any(start <= minute < end for start, end in self.days[local.weekday()])
-
     def is_whole_week(self) -> bool:
         """Return whether it is always open."""
         return all(spans == ((0, MINUTES_A_DAY),) for spans in self.days)
@@ -94,6 +88,21 @@ class WeeklyWindow:
         has_hours = any(spans and spans != ((0, MINUTES_A_DAY),) for spans in self.days)
         has_days = not all(self.days)
         return " and ".join(["`send_between`"] * has_hours + ["`days`"] * has_days)
+
+    def describe(self) -> str:
+        """Return the week's hours with equal days together: `mon-fri 09:00-20:00, sat 10:00-17:00`."""
+        parts: list[tuple[int, int, str]] = []
+        for day, spans in enumerate(self.days):
+            hours = " ".join(f"{format_clock(start)}-{format_clock(end)}" for start, end in spans)
+            hours = "all day" if spans == ((0, MINUTES_A_DAY),) else hours
+            if parts and parts[-1][2] == hours and parts[-1][1] == day - 1:
+                parts[-1] = (parts[-1][0], day, hours)
+            elif hours:
+                parts.append((day, day, hours))
+        return ", ".join(
+            f"{DAYS[first] if first == last else f'{DAYS[first]}-{DAYS[last]}'} {hours}"
+            for first, last, hours in parts
+        )
 
 
 WHOLE_WEEK = WeeklyWindow((((0, MINUTES_A_DAY),),) * len(DAYS))
@@ -120,16 +129,32 @@ def make_window(span: Span, days: Iterable[int]) -> WeeklyWindow:
 
 @dataclass(frozen=True, slots=True)
 class LocalWindow:
-    """A weekly window on the clocks of one time zone (an IANA name), closed on holidays if given."""
+    """A weekly window on the clocks of one time zone (an IANA name), closed on holidays if given.
+
+    On days before `since` or after `until` it is not in force, and so open.
+    """
 
     window: WeeklyWindow
     zone: str
     holidays: HolidayList | None = None
+    since: date | None = None
+    until: date | None = None
+
+    def is_in_force(self, day: date) -> bool:
+        """Return whether it is in force on a day."""
+        return (self.since or day) <= day <= (self.until or day)
 
     def is_open(self, moment: datetime) -> bool:
         """Return whether it is open at an aware time."""
         local = moment.astimezone(load_zone(self.zone))
-        return self.window.contains(local) and self.find_holiday(local.date()) is None
+        minute = local.hour * 60 + local.minute
+        return any(start <= minute < end for start, end in self.list_spans(local.date()))
+
+    def list_spans(self, day: date) -> tuple[Span, ...]:
+        """Return a day's open hours."""
+        if not self.is_in_force(day):
+            return WHOLE_WEEK.days[0]
+        return () if self.find_holiday(day) is not None else self.window.days[day.weekday()]
 
     def find_holiday(self, day: date) -> str | None:
         """Return the name of a holiday; None for other days."""
@@ -180,23 +205,18 @@ class Calendar:
         for local in self.windows:
             # An empty intersection stays empty, as for toll-free numbers in office hours.
             if found and (local.holidays is not None or not local.window.is_whole_week()):
-                opened = find_openings(local.window, local.zone, start, start + length, local.holidays)
-                found = intersect(found, opened)
+                found = intersect(found, find_openings(local, start, start + length))
         return found
 
 
 @lru_cache(maxsize=_ZONES_KEPT)
-def find_openings(
-    window: WeeklyWindow, zone: str, start: int, end: int, holidays: HolidayList | None = None
-) -> Openings:
-    """Return a weekly window's openings in an IANA time zone, in seconds since 1970; `end` is excluded."""
+def find_openings(local: LocalWindow, start: int, end: int) -> Openings:
+    """Return a local window's openings, in seconds since 1970; `end` is excluded."""
     found: list[tuple[int, int]] = []
-    for since, until, offset in _find_offsets(zone, start, end):
+    for since, until, offset in _find_offsets(local.zone, start, end):
         for day in range((since + offset) // _DAY, (until - 1 + offset) // _DAY + 1):
             midnight = day * _DAY - offset
-            if holidays is not None and holidays.find(date.fromordinal(_EPOCH_DAY + day)) is not None:
-                continue
-            for first, last in window.days[(day + _EPOCH_WEEKDAY) % 7]:
+            for first, last in local.list_spans(date.fromordinal(_EPOCH_DAY + day)):
                 opens, closes = max(midnight + first * 60, since), min(midnight + last * 60, until)
                 if opens >= closes:
                     continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
 
+DAY = timedelta(days=1)
+
 
 def test_a_job_has_keys_without_the_secret(
     campaign: Callable[..., Campaign], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -33,7 +36,7 @@ def test_a_job_has_keys_without_the_secret(
     context = PlanContext(
         NOON,
         suppressions=KnownPeople(public, {"confirmed": people}),
-        recent=KnownPeople(own, {"": people}),
+        recent={DAY: KnownPeople(own, {"": people})},
     )
     known = RecordedDeliveries({"ask": {own.fingerprint("+14155550101")}}, {})
     loaded = World(()).load(campaign)
@@ -49,9 +52,8 @@ def test_a_job_has_keys_without_the_secret(
     assert own.fingerprint("+14155550101") in opened.known.sent["ask"]
     assert own.fingerprint("+14155550102") not in opened.known.sent["ask"]
     assert opened.context is not None
-    assert opened.context.recent is not None
-    assert opened.context.recent.key == own
-    assert opened.context.recent.count("+14155550101") == 1
+    assert opened.context.recent[DAY].key == own
+    assert opened.context.recent[DAY].count("+14155550101") == 1
     assert opened.context.suppressions is not None
     assert opened.context.suppressions.key == public
 

@@ -192,7 +192,7 @@ class World:
             suppressions=KnownPeople(KEY, shelves),
             earlier={"ask": EarlierMessage(launches, answered)},
             sessions=KnownPeople(KEY, {OpenSession("news", "read"): FingerprintSet(surveyed)}),
-            recent=KnownPeople(KEY, {"": FingerprintSet(recent)}),
+            recent={timedelta(days=7): KnownPeople(KEY, {"": FingerprintSet(recent)})},
             planned=[
                 TextedPeople(
                     "poll",

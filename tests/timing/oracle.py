@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from holidays import country_holidays
@@ -23,21 +23,37 @@ import runner
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    Hours = tuple[bytes, frozenset[int]]
-    """The minutes of a week, and the days since `BEGIN` on which it is closed whatever they say."""
-
 RUNNER = Path(runner.__file__).parent
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 DAY = 24 * 60
 WEEK = 7 * DAY
 ALWAYS = b"\1" * WEEK
 NEVER_CLOSED: frozenset[int] = frozenset()
+LONG_AGO, LONG_HENCE = -100_000, 100_000
 MINUTE = timedelta(minutes=1)
 BEGIN, END = datetime(2025, 12, 1, tzinfo=UTC), datetime(2029, 3, 1, tzinfo=UTC)
 """All that is asked about lies between, with the 53 weeks after it."""
 SOON, HORIZON = 9 * DAY, 53 * WEEK
 STEP = DAY // 4
 """Clocks are looked at so often, and minute by minute where they have changed."""
+
+
+class Hours(NamedTuple):
+    """Hours of a week.
+
+    Attributes:
+        week: its minutes.
+        closed: days since `BEGIN` on which they are closed.
+        begins: the first such day on which they count; before, everything is open, even on days in `closed`.
+        ends: the day from which on they do not count any more.
+        zone: whose clocks they go by; None for the recipient's.
+    """
+
+    week: bytes
+    closed: frozenset[int] = NEVER_CLOSED
+    begins: int = LONG_AGO
+    ends: int = LONG_HENCE
+    zone: str | None = None
 
 
 @dataclass(frozen=True)
@@ -125,7 +141,7 @@ class Clock:
 
     def lay(self, hours: Hours, start: int, end: int) -> bytes:
         """Return whether hours are open, for each minute of a stretch."""
-        week, closed = hours
+        week, closed, begins, stops, _ = hours
         rows = []
         ends = [*(first for first, _ in self.pieces[1:]), end]
         for (first, ahead), last in zip(self.pieces, ends, strict=True):
@@ -137,6 +153,9 @@ class Clock:
                 for day in closed:
                     shut, over = (max(0, day * DAY + part * DAY - ahead - since) for part in (0, 1))
                     row[shut:over] = bytes(len(row[shut:over]))
+                for first_day, last_day in ((LONG_AGO, begins), (stops, LONG_HENCE)):
+                    open_at, over = (max(0, day * DAY - ahead - since) for day in (first_day, last_day))
+                    row[open_at:over] = b"\1" * len(row[open_at:over])
                 rows.append(bytes(row))
         return b"".join(rows)
 
@@ -177,8 +196,8 @@ def read_clock(text: str) -> int:
 
 
 @cache
-def read_law() -> tuple[tuple[frozenset[str], bool, frozenset[str], Hours], ...]:
-    """Return the rules of the shipped file: places, whether texts are excluded, purposes, and the hours."""
+def read_law() -> tuple[tuple[frozenset[str], frozenset[str], frozenset[str], Hours], ...]:
+    """Return the rules of the shipped file: places, the methods they are about, purposes, and the hours."""
     document = json.loads((RUNNER / "timing/legal_hours.json").read_text(encoding="utf-8"))
     rules = []
     for rule in document["rules"]:
@@ -197,16 +216,35 @@ def read_law() -> tuple[tuple[frozenset[str], bool, frozenset[str], Hours], ...]
                 categories=tuple(named["categories"]),
             )
             closed = frozenset((date - BEGIN.date()).days for date in dates)
-        is_voice_only = rule["texts"] == "excluded"
+        begins, ends = (count_days(rule.get(key)) for key in ("from", "until"))
+        methods = {"SMS": rule["texts"], "VOICE": rule["calls"]}
         rules.append(
             (
                 frozenset(rule["places"]),
-                is_voice_only,
+                frozenset(method for method, coverage in methods.items() if coverage != "excluded"),
                 frozenset(rule["purposes"]),
-                (make_week(hours), closed),
+                Hours(
+                    make_week(hours),
+                    closed,
+                    LONG_AGO if begins is None else begins,
+                    LONG_HENCE if ends is None else ends + 1,
+                    rule.get("zone"),
+                ),
             )
         )
     return tuple(rules)
+
+
+def count_days(written: str | None) -> int | None:
+    """Return a day as one since `BEGIN`."""
+    return None if written is None else (date.fromisoformat(written) - BEGIN.date()).days
+
+
+def is_in_force(rule: Hours, zones: Iterable[str], moment: datetime) -> bool:
+    """Return whether a rule counts at a moment in one of the zones, or in its own."""
+    clocks = [open_clock(zone) for zone in ([rule.zone] if rule.zone else zones)]
+    minute = count_minutes(moment)
+    return any(rule.begins <= (minute + clock.ahead(minute)) // DAY < rule.ends for clock in clocks)
 
 
 def find_rules(case: Case, purpose: str | None) -> list[Hours]:
@@ -216,10 +254,8 @@ def find_rules(case: Case, purpose: str | None) -> list[Hours]:
     around = {place.split("-")[0] for place in case.person.places} | set(case.person.places)
     return [
         hours
-        for held, is_voice_only, purposes, hours in read_law()
-        if held & around
-        and not (is_voice_only and case.method == "SMS")
-        and (purpose is None or purpose in purposes)
+        for held, methods, purposes, hours in read_law()
+        if held & around and case.method in methods and (purpose is None or purpose in purposes)
     ]
 
 
@@ -239,7 +275,7 @@ def decide(case: Case) -> Verdict:
     """Say what becomes of a text; the schedule has to be one that is not refused."""
     schedule = case.schedule
     opens, closes = schedule.get("send_between", ("00:00", "24:00"))
-    own = make_week((DAYS.index(day), opens, closes) for day in schedule.get("days", DAYS)), NEVER_CLOSED
+    own = Hours(make_week((DAYS.index(day), opens, closes) for day in schedule.get("days", DAYS)))
     law = find_rules(case, case.policy.get("purpose", "survey"))
     home: str = schedule.get("timezone", "")
     may_fall_back = case.policy.get("timezone_unknown") == "campaign" and home != ""
@@ -250,13 +286,13 @@ def decide(case: Case) -> Verdict:
         zones = ("Etc/UTC",)
     if not zones:
         return Verdict("timezone_unknown")
-    must_be_known = case.policy.get("quiet_hours") == "legal" and case.policy.get("no_rule") != "schedule"
-    if must_be_known and not find_rules(case, None):
-        return Verdict("no_rule")
     earliest = case.moment
     if "not_before" in schedule:
         # Where a time comes twice, the later one is safe to start from, and the earlier one to end at.
         earliest = max(earliest, open_clock(home).find(schedule["not_before"])[-1])
+    must_be_known = case.policy.get("quiet_hours") == "legal" and case.policy.get("no_rule") != "schedule"
+    if must_be_known and not any(is_in_force(rule, zones, earliest) for rule in find_rules(case, None)):
+        return Verdict("no_rule")
     due = find_open([own, *law], zones, earliest)
     if due is None and len(zones) > 1 and may_fall_back:
         zones = (home,)
@@ -291,9 +327,12 @@ def is_open(hours: list[Hours], zones: Iterable[str], moment: datetime) -> bool:
 
 def lay_all(hours: list[Hours], zones: Iterable[str], start: int, end: int) -> bytes:
     """Return for each minute whether all windows are open in all zones."""
-    week = unite(ALWAYS, (week for week, _ in hours))
-    closed = NEVER_CLOSED.union(*(days for _, days in hours))
-    return unite(b"\1" * (end - start), (open_clock(zone).lay((week, closed), start, end) for zone in zones))
+    simple = [one for one in hours if one[2:] == (LONG_AGO, LONG_HENCE, None)]
+    week = unite(ALWAYS, (one.week for one in simple))
+    whole = Hours(week, NEVER_CLOSED.union(*(one.closed for one in simple)))
+    laid = [whole, *(one for one in hours if one not in simple)]
+    pairs = [(one, zone) for one in laid for zone in ([one.zone] if one.zone else zones)]
+    return unite(b"\1" * (end - start), (open_clock(zone).lay(one, start, end) for one, zone in pairs))
 
 
 def unite(first: bytes, others: Iterable[bytes]) -> bytes:
@@ -310,7 +349,7 @@ def stays_open(case: Case, zones: Iterable[str], until: datetime) -> bool:
     """Return whether a text may leave at all times from the case's moment on, up to another moment."""
     schedule = case.schedule
     opens, closes = schedule.get("send_between", ("00:00", "24:00"))
-    own = make_week((DAYS.index(day), opens, closes) for day in schedule.get("days", DAYS)), NEVER_CLOSED
+    own = Hours(make_week((DAYS.index(day), opens, closes) for day in schedule.get("days", DAYS)))
     law = find_rules(case, case.policy.get("purpose", "survey"))
     last = until - timedelta(microseconds=1)
     if "expires" in schedule and last >= open_clock(schedule["timezone"]).find(schedule["expires"])[0]:

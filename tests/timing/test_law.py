@@ -193,11 +193,11 @@ def test_the_area_codes_are_those_of_the_library() -> None:
 
 def test_a_place_is_known_by_a_rule_for_what_is_sent() -> None:
     """France has a rule for calls alone: for texts none is known there, and none at all in Germany."""
-    assert LAW.knows_any(("FR",), "VOICE")
-    assert not LAW.knows_any(("FR",), "SMS")
-    assert not LAW.knows_any(("DE",), "VOICE")
-    assert LAW.knows_any(("US-CA", "JM"), "SMS")
-    assert not LAW.knows_any((), "SMS")
+    assert LAW.rules_of(("FR",), "VOICE")
+    assert not LAW.rules_of(("FR",), "SMS")
+    assert not LAW.rules_of(("DE",), "VOICE")
+    assert LAW.rules_of(("US-CA", "JM"), "SMS")
+    assert not LAW.rules_of((), "SMS")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from runner.timing.window import (
     make_window,
     parse_clock,
 )
-from runner.timing.zone import load_zone
 
 NEW_YORK, LOS_ANGELES, KOLKATA = "America/New_York", "America/Los_Angeles", "Asia/Kolkata"
 LORD_HOWE, SANTIAGO, APIA = "Australia/Lord_Howe", "America/Santiago", "Pacific/Apia"
@@ -84,7 +83,7 @@ def windows(draw: st.DrawFn) -> WeeklyWindow:
 
 def is_open(window: WeeklyWindow, zones: list[str], moment: datetime) -> bool:
     """The obvious way: look at every clock."""
-    return all(window.contains(moment.astimezone(load_zone(zone))) for zone in zones)
+    return all(LocalWindow(window, zone).is_open(moment) for zone in zones)
 
 
 @settings(max_examples=60, deadline=None)

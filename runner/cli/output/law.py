@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.campaign.timing_words import describe_window
+from runner.source.quantity import write_duration
 from runner.view.blocks import Items, ListItem, Section, Sentence, TableBlock
+from runner.wording import count_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from runner.timing.legal_hours import LawBook, LegalRule
     from runner.view.blocks import Block
 
-_TEXTS = {"named": "named", "assumed": "assumed", "excluded": "calls alone"}
-_COLUMNS = ("place", "hours", "holidays", "texts", "holds for", "as of")
+_COLUMNS = ("place", "hours", "holidays", "texts", "calls", "holds for", "from", "until", "as of")
 
 
 def show_law(book: LawBook) -> Iterator[Block]:
@@ -26,10 +26,13 @@ def show_law(book: LawBook) -> Iterator[Block]:
         rows = [
             (
                 ", ".join(rule.places),
-                describe_window(rule.window),
+                rule.window.describe(),
                 "closed" if rule.holidays is not None else "",
-                _TEXTS[rule.texts],
+                rule.texts,
+                f"{rule.calls}, automatic" if rule.automatic_only else rule.calls,
                 ", ".join(rule.purposes),
+                f"{rule.since or 'not known'}",
+                f"{rule.until or ''}",
                 f"{rule.as_of}",
             )
             for rule in rules
@@ -39,11 +42,27 @@ def show_law(book: LawBook) -> Iterator[Block]:
 
 
 def _describe(rule: LegalRule) -> ListItem:
-    parts = [f"Source: {rule.source}."]
+    return ListItem(
+        f"{rule.citation}: {rule.covers}", tuple(_list_parts(rule)), ", ".join(rule.places), rule.url or ""
+    )
+
+
+def _list_parts(rule: LegalRule) -> Iterator[str]:
+    if rule.quote:
+        yield f"In its words: “{rule.quote}”"
+    yield f"Source: {rule.source}."
+    if rule.zone is not None:
+        yield f"Clocks: those of {rule.zone}, wherever people are."
+    if rule.caps is not None:
+        most = count_words(rule.caps.messages, "message")
+        yield f"At most {most} to a person within {write_duration(rule.caps.within)}."
+    if rule.asks:
+        yield f"A text must say: {', '.join(one.replace('_', ' ') for one in rule.asks)}."
+    if rule.no_reply_opts_out:
+        yield "No reply counts as opting out: no reminder `to: unanswered` goes there."
     if rule.holidays is not None:
         state = f", {rule.holidays.state}" if rule.holidays.state else ""
         days = " and ".join(rule.holidays.categories)
-        parts.append(f"Holidays: {days} ones of {rule.holidays.country}{state}.")
+        yield f"Holidays: {days} ones of {rule.holidays.country}{state}."
     if rule.not_enforced:
-        parts.append(f"Not kept: {rule.not_enforced}.")
-    return ListItem(f"{rule.citation}: {rule.covers}", parts, ", ".join(rule.places), rule.url or "")
+        yield f"Not kept: {rule.not_enforced}."

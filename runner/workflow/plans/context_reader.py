@@ -24,7 +24,7 @@ from runner.timing.legal_hours import load_law
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from runner.ledger.record.campaign_record import Identity
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.plan_context import TextedPeople
+    from runner.timing.legal_hours import LawBook
     from runner.workflow.workspace.workspace import Workspace
 
 
@@ -65,7 +66,7 @@ class PlanContextReader:
         if self.ledger is None:
             # New recipients of earlier campaigns may be old ones, so they do not hold anybody back.
             return PlanContext(now=self.now, law=law)
-        since = self._find_cap_start(campaign)
+        spans = self._list_spans(campaign, law)
         identity, key = self.workspace.identify(campaign), self.workspace.key
         with self.ledger.reading() as connection:
             if self._suppressions is None or self._sessions is None:
@@ -86,7 +87,7 @@ class PlanContextReader:
                 completed=None if completes is None else completes.count(connection),
                 earlier=_read_earlier(connection, identity, campaign),
                 rollout=_read_rollout(connection, identity, campaign),
-                recent=None if since is None else read_recent(connection, key, since),
+                recent={one: read_recent(connection, key, format_moment(self.now - one)) for one in spans},
             )
 
     def find_unread(self) -> UnreadReplies | None:
@@ -96,15 +97,14 @@ class PlanContextReader:
                 self._unread = [find_unread_replies(connection, self.workspace.target.name)]
         return next(iter(self._unread), None)
 
-    def _find_cap_start(self, campaign: Campaign) -> str | None:
-        """Return the beginning of the frequency cap's time; None without a cap."""
-        cap = campaign.policy.frequency_cap
-        if cap is None:
-            return None
-        for _, error in self.workspace.files.unread.values():
-            message = f"the frequency cap cannot be counted: {error.message}"
-            raise LockfileError(message, hint=error.hint) from None
-        return format_moment(self.now - cap.within)
+    def _list_spans(self, campaign: Campaign, law: LawBook | None) -> set[timedelta]:
+        """Return the times within which messages count, for the campaign's cap and those of laws."""
+        cap, legal = campaign.policy.frequency_cap, law.list_caps() if law is not None else ()
+        spans = {one.within for one in (cap, *legal) if one is not None}
+        for _, error in self.workspace.files.unread.values() if spans else ():
+            name = "frequency cap" if cap is not None else "legal limit on messages"
+            raise LockfileError(f"the {name} cannot be counted: {error.message}", hint=error.hint) from None
+        return spans
 
 
 def _read_rollout(
