@@ -9,23 +9,23 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from runner.audience.audience import AudienceTally, iterate_audience
 from runner.document import Part, Positive
 from runner.optout.reply import classify
-from runner.source.diagnostic import Problems
 from runner.source.normalize import normalize
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
-from runner.timing.legal_hours import load_law, locate
 from runner.wording import hide_phones
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from runner.campaign.message_model import Message
     from runner.campaign.model import Campaign
-    from runner.source.diagnostic import Diagnostic, Position
-    from runner.timing.legal_hours import LegalRule
+    from runner.source.diagnostic import Diagnostic, Position, Problems
+    from runner.timing.legal_hours import LawBook
+
+    ListPlaces = Callable[[], Iterable[tuple[str, ...]]]
+    """Reads the audience for the places where its people may be."""
 
 _SHORTENERS = (
     "bit.ly bitly.com tinyurl.com t.co goo.gl ow.ly is.gd v.gd buff.ly rebrand.ly cutt.ly t.ly rb.gy tiny.cc"
@@ -53,16 +53,8 @@ _WORD = re.compile(r"[^\W\d_]+")
 _LABELS = ("[QC]", "[AD]")
 """The labels of advertising in Vietnam (Decree 91/2020/ND-CP)."""
 _ASKED = {
-    "sender": (
-        "text-without-sender",
-        "the name of its sender",
-        "write the name in `policy.sender` and in the text",
-    ),
-    "opt_out": (
-        "text-without-opt-out",
-        "a word on opting out",
-        "add how to opt out, as in `Reply STOP to opt out.`",
-    ),
+    "sender": ("text-without-sender", "its sender's name", "say it in the text, and in `policy.sender`"),
+    "opt_out": ("text-without-opt-out", "a word on opting out", "say how, as in `Reply STOP to opt out.`"),
     "label": ("text-without-label", "the label of advertising", f"begin it with {_LABELS[0]}"),
 }
 """What laws ask of a text, by `asks` of their rules: the code, the words and the remedy."""
@@ -99,8 +91,11 @@ def silence_warnings(
             problems.add(one.position.problem("ignore-unused", words, "take it out", "warning"))
 
 
-def find_lint(campaign: Campaign) -> Iterator[Diagnostic]:
-    """Yield the warnings about a valid campaign; the audience is read if a law may ask for more words."""
+def find_lint(campaign: Campaign, law: LawBook, list_places: ListPlaces) -> Iterator[Diagnostic]:
+    """Yield the warnings about a valid campaign.
+
+    `list_places` is called only if a law may ask for more words.
+    """
     compiler = TextCompiler(include_folder(campaign))
     # A text of several arms stands in one place.
     yield from dict.fromkeys(_find_links(campaign, compiler))
@@ -111,7 +106,7 @@ def find_lint(campaign: Campaign) -> Iterator[Diagnostic]:
         if sender is not None and "sender" in missing:
             words = f"the first text does not say its sender, {sender}"
             yield place.problem("text-without-sender", words, "write the name in it", "warning")
-    asking = _list_asking(campaign, {one for each in lacking.values() for one in each})
+    asking = _list_asking(campaign, law, list_places, {one for each in lacking.values() for one in each})
     for place, missing in lacking.items():
         for what in missing if sender is None else missing - {"sender"}:
             if what in asking:
@@ -151,30 +146,28 @@ def _says_opt_out(text: str, own: tuple[str, ...]) -> bool:
     return is_own or any(classify(one).kind == "sure" for one in words)
 
 
-def _list_asking(campaign: Campaign, wanted: set[str]) -> dict[str, str]:
+def _list_asking(
+    campaign: Campaign, law: LawBook, list_places: ListPlaces, wanted: set[str]
+) -> dict[str, str]:
     """Return what laws ask of the texts among what is `wanted`, with the clause that names the law."""
-    policy, law = campaign.policy, load_law()
+    policy = campaign.policy
     is_marketing = policy.purpose == "marketing"
     asked = {one for rule in law.rules if policy.purpose in rule.purposes for one in rule.asks}
-    is_meant = is_marketing or (policy.quiet_hours == "legal" and wanted & asked)
-    if not wanted or not is_meant:
+    if not wanted or not (is_marketing or (policy.quiet_hours == "legal" and wanted & asked)):
         return {}
-    places = {
-        place
-        for one in iterate_audience(campaign, frozenset(), Problems(), AudienceTally(), keeps_repeats=True)
-        for place in locate(one.phone, one.timezone, one.region).places
-    }
-    rules = law.rules_of(sorted(places), "SMS", policy.purpose)
-    found = {what: _name_laws([rule for rule in rules if what in rule.asks]) for what in wanted}
-    unknown = sorted(place for place in places if not law.knows_any([place], "SMS"))
-    if is_marketing and unknown and not found.get("opt_out"):
-        found["opt_out"] = f"may be law in {unknown[0]}, whose law is not known here"
-    return {what: clause for what, clause in found.items() if clause}
-
-
-def _name_laws(rules: list[LegalRule]) -> str:
-    more = f" and {len(rules) - 1} more" if len(rules) > 1 else ""
-    return f"{rules[0].citation}{more} asks for" if rules else ""
+    places = list(list_places())
+    rules = dict.fromkeys(rule for one in places for rule in law.rules_of(one, "SMS", policy.purpose))
+    found = {}
+    for what in wanted:
+        citations = [rule.citation for rule in rules if what in rule.asks]
+        if citations:
+            more = f" and {len(citations) - 1} more" if len(citations) > 1 else ""
+            found[what] = f"{citations[0]}{more} asks for"
+    unknown = [one for one in places if not law.rules_of(one, "SMS")]
+    if is_marketing and unknown:
+        where = " or ".join(unknown[0]) or "their country"
+        found.setdefault("opt_out", f"may be law in {where}, whose law is not known here")
+    return found
 
 
 def _find_links(campaign: Campaign, compiler: TextCompiler) -> Iterator[Diagnostic]:

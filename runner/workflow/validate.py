@@ -19,7 +19,8 @@ from runner.service.target import TargetsProblemError, read_targets
 from runner.source.diagnostic import Diagnostic, Problems, Severity
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
-from runner.workflow.audience_problems import find_audience_problems
+from runner.timing.legal_hours import load_law
+from runner.workflow.audience_problems import count_places, find_audience_problems
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
 from runner.workflow.observer import note
 from runner.workflow.testing.cases import find_test_files, read_tests
@@ -170,7 +171,7 @@ def validate_campaigns(scope: Scope) -> Validation:
             problems.extend(find_weak_guards(rollout, texted))
         if any(message.duplicates for message in plan.messages):
             problems.extend(_find_shared_phones(plan.campaign))
-        problems.extend(find_lint(plan.campaign))
+        problems.extend(find_lint(plan.campaign, load_law(), partial(count_places, plan.campaign)))
     silenced = [each for one in loaded.campaigns for each in silence_warnings(one, problems, is_last=True)]
     return Validation(problems, loaded.files, tuple(silenced))
 

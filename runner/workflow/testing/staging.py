@@ -32,6 +32,7 @@ from runner.timing.zone import find_zones
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from datetime import timedelta
     from pathlib import Path
 
     from runner.audience.audience import Recipient
@@ -192,15 +193,20 @@ class Stage:
         written, policy, key = self.test.written, self.campaign.policy, self.key
         person, (earlier, has_open) = key.fingerprint(self.person.phone), self._read_answers()
         is_open = has_open and not written.get("surveys_ended", False)
-        session, cap = OpenSession(self.campaign.name, "read"), policy.frequency_cap
-        recent = [(person, "") for _, at in self.sent.values() if cap and at >= self.now - cap.within]
+        session = OpenSession(self.campaign.name, "read")
+        law = load_law() if policy.quiet_hours == "legal" else None
+        caps = (policy.frequency_cap, *(law.list_caps() if law is not None else ()))
+
+        def list_recent(within: timedelta) -> Iterable[tuple[str, str]]:
+            return ((person, "") for _, at in self.sent.values() if at >= self.now - within)
+
         return PlanContext(
             now=self.now,
-            law=load_law() if policy.quiet_hours == "legal" else None,
+            law=law,
             earlier=earlier,
             suppressions=KnownPeople.gather(key, [(person, "confirmed")] * written.get("opted_out", False)),
             sessions=KnownPeople.gather(key, [(person, session)] * is_open) or None,
-            recent=KnownPeople.gather(key, recent),
+            recent={cap.within: KnownPeople.gather(key, list_recent(cap.within)) for cap in caps if cap},
         )
 
     def _read_answers(self) -> tuple[dict[str, EarlierMessage], bool]:
