@@ -199,7 +199,8 @@ def write_github(found: Validation) -> None:
 def write_tests(run: SuiteRun) -> None:
     """Write an annotation for each difference of campaign tests, and a summary of the job."""
     annotate(run.problems)
-    append_summary(tests_markdown(run))
+    if text := tests_markdown(run):
+        append_summary(text)
 
 
 def tests_markdown(run: SuiteRun) -> str:
