@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 NEW_YORK, NEW_ORLEANS, TORONTO, COLOGNE = "+12125550101", "+15045550101", "+14165550101", "+4917604069074"
 INDIA, KENYA, COLOMBIA = "+919812345678", "+254712345678", "+573012345678"
+PORTLAND, PHILADELPHIA, MANILA = "+15035550101", "+12155550101", "+639171234567"
+CAP = ", frequency_cap: {messages: 9, within: 7d}"
+SILENCE = "NTC Memorandum Circular 03-03-2005"
 EVENING = "2026-12-02T20:30:00-05:00"
 """A Wednesday, in New York: Florida's hours are over, and its federal ones not."""
 FLORIDAS = "outside the legal hours of their place: Fla. Stat. § 501.616(6)(a)"
@@ -171,3 +174,60 @@ def test_the_page_is_what_the_command_prints(desk: Desk) -> None:
     code, out, err = desk.run(EVENING, "law")
     assert (code, err) == (0, "")
     assert PAGE.read_text(encoding="utf-8").endswith(f"\n\n{out}")
+
+
+def test_no_more_texts_than_a_law_allows(desk: Desk) -> None:
+    """Oregon's three within 24 hours hold for its people, by region or number, beside a looser cap of the campaign.
+
+    The fourth text waits for a later run, and the plan names the law; New York has no such limit.
+    """
+    desk.write(f"phone,state\n{PORTLAND},\n{NEW_YORK},OR\n+12125550102,\n", policy=CAP)
+    texts = "".join(f"  - {{id: m{index}, text: Number {index}}}\n" for index in range(4))
+    file = desk.folder / "campaigns/pulse.yaml"
+    file.write_text(file.read_text("utf-8").replace("  - {id: ask, text: Hello}\n", texts), encoding="utf-8")
+    noon, next_noon = "2026-12-02T15:00:00-05:00", "2026-12-03T15:01:00-05:00"
+    _, out, _ = desk.run(noon, "plan")
+    words = "the law of their place allows 3 messages within 1d: Oregon House Bill 3865 (2025)"
+    assert "  m3: 2 people have reached the frequency cap: a later run sends:\n" in out
+    assert f"    2: {words}" in out
+    _, sent, _ = desk.run(noon, "apply", "--auto-approve")
+    assert sent == "pulse: 10 texts to 3 people.\n"
+    _, again, _ = desk.run(noon, "plan", "--format", "json")
+    (campaign,) = desk.check(again, "plan")["campaigns"]
+    assert [(one["to_send"], one["capped"]) for one in campaign["messages"]] == [(0, 0)] * 3 + [(0, 2)]
+    _, sent, _ = desk.run(next_noon, "apply", "--auto-approve")
+    assert sent == "pulse: 2 people texted.\n"
+
+
+def test_no_reminder_where_silence_opts_out(desk: Desk) -> None:
+    """In the Philippines no reply counts as opting out: no reminder goes there, and plan and validate say why."""
+    desk.write(f"phone,state\n{MANILA},\n{NEW_YORK},\n")
+    file = desk.folder / "campaigns/pulse.yaml"
+    reminder = "  - {id: nudge, after: {message: ask, wait: 1d}, to: unanswered, text: Still there?}\n"
+    asking = "  - {id: ask, questions: [{tag: q, text: 'How was it?'}]}\n"
+    text = file.read_text("utf-8").replace("  - {id: ask, text: Hello}\n", asking + reminder)
+    file.write_text(text, encoding="utf-8")
+    noon = "2026-12-02T10:00:00-05:00"
+    _, out, _ = desk.run(noon, "plan")
+    words = "no reminder: by the law of their place, no reply counts as opting out: "
+    assert f"  nudge: 1 person: {words}{SILENCE}\n" in out
+    _, found, _ = desk.run(noon, "validate")
+    assert f"`nudge` will not go to 1 person in PH, where no reply counts as opting out: {SILENCE}" in found
+    desk.run(noon, "apply", "--auto-approve")
+    _, later, _ = desk.run("2026-12-04T10:00:00-05:00", "plan", "--format", "json")
+    (campaign,) = desk.check(later, "plan")["campaigns"]
+    nudge = campaign["messages"][1]
+    assert (nudge["not_qualified"], nudge["awaiting"], nudge["to_send"]) == (1, 1, 0)
+
+
+def test_the_law_of_the_day_is_kept(desk: Desk) -> None:
+    """Pennsylvania's hours since 2026-10-18: nothing on that Sunday; a plan days before names the change."""
+    law = "73 P.S. § 2245"
+    desk.write(f"phone,state\n{PHILADELPHIA},\n")
+    before, sunday = "2026-10-13T12:00:00-04:00", "2026-10-18T12:00:00-04:00"
+    assert any(
+        one.startswith("on 2026-10-18 the legal hours in US-PA change to") for one in desk.reasons(before)
+    )
+    assert any(law in one for one in desk.reasons(sunday))
+    assert desk.plan(sunday)["deferred"] == 1
+    assert desk.plan("2026-10-17T12:00:00-04:00")["to_send"] == 1

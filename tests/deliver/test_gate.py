@@ -330,3 +330,15 @@ def test_a_rejected_message_leaves_room_for_the_next(runs: Runs) -> None:
 
     summary = runs.send(planned, EligibilityCheck(KEY, ONE_A_WEEK), post).summary
     assert (summary.left["capped"], summary.recipients_sent, summary.count("rejected")) == (0, 3, 1)
+
+
+def test_a_launch_brings_the_caps_of_its_people_s_law(ledger: Ledger) -> None:
+    """They hold for its people beside the campaign's cap, and for no others; each has its own time."""
+    text(ledger, ADA, BOB)
+    by_law = FrequencyCap(1, timedelta(hours=24), "Act 1")
+    legal = replace(plan(ADA, CY), caps=(by_law,))
+    assert list_phones(admit(ledger, OPEN, legal, plan(BOB))) == [(CY,), (BOB,)]
+    both = admit(
+        ledger, EligibilityCheck(KEY, TWO_A_WEEK), legal, replace(plan(CY, message="nudge"), caps=(by_law,))
+    )
+    assert (list_phones(both), both.capped) == ([(CY,)], 2)
