@@ -51,11 +51,15 @@ Messaging Principles and Best Practices 2023, 5.3.1)."""
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+\.\w")
 _WORD = re.compile(r"[^\W\d_]+")
 _LABELS = ("[QC]", "[AD]")
-"""The labels of advertising in Vietnam (Decree 91/2020/ND-CP)."""
+"""The labels of advertising in Vietnam (Decree 91/2020/ND-CP); Saudi Arabia has it in the sender's name."""
 _ASKED = {
     "sender": ("text-without-sender", "its sender's name", "say it in the text, and in `policy.sender`"),
     "opt_out": ("text-without-opt-out", "a word on opting out", "say how, as in `Reply STOP to opt out.`"),
-    "label": ("text-without-label", "the label of advertising", f"begin it with {_LABELS[0]}"),
+    "label": (
+        "text-without-label",
+        "the label of advertising",
+        f"begin it with {_LABELS[0]}; where the sender's name has the label, say so in `ignore`",
+    ),
 }
 """What laws ask of a text, by `asks` of their rules: the code, the words and the remedy."""
 

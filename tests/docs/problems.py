@@ -49,7 +49,7 @@ WITHOUT_CASE = {
     "test-invalid": ("asks by name: there is no message `aks`: did you mean `ask`?", "known: ask, nudge"),
     "text-without-label": (
         "the first text lacks the label of advertising, which Decree 91/2020/ND-CP asks for",
-        "begin it with [QC]",
+        "begin it with [QC]; where the sender's name has the label, say so in `ignore`",
     ),
     "url-library": (
         "s3://bucket/people.csv needs fsspec, which is not installed",
