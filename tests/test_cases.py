@@ -66,6 +66,10 @@ def write_human(document: dict[str, Any]) -> str:
         lines += [f"    {problem['hint']}"] if "hint" in problem and advice != said else []
         said = advice
     lines += [f"{o['file']}: and {o['count']:,} more [{o['code']}]" for o in document["omitted"]]
+    silenced = document["silenced"]
+    if silenced:
+        lines.append(f"{sum(one['count'] for one in silenced)} warnings are silenced:")
+    lines += [f"  {one['campaign']}: {one['code']} ({one['count']}): {one['reason']}" for one in silenced]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parent.parent
 SCHEMA: dict[str, Any] = json.loads(schema_text("campaign"))
 PAGE = REPOSITORY / "docs" / "reference" / "campaign.md"
-EXAMPLES = sorted((REPOSITORY / "campaigns").rglob("*.yaml"))
+EXAMPLES = sorted((REPOSITORY / "campaigns").glob("*.yaml"))
 SECTION_TABLE = re.compile(r"^## (.+?)$.*?^\| Key (.+?)\n\n", re.DOTALL | re.MULTILINE)
 SECTION_EXAMPLES = re.compile(r"^## (.+?)$(?:(?!^## ).)*?^```yaml\n(.*?)```$", re.DOTALL | re.MULTILINE)
 LANGUAGE_SERVER = re.compile(r"# yaml-language-server: \$schema=(\S+)")

@@ -38,6 +38,7 @@ from runner.campaign.model import (
     ConsentColumns,
     FileRecipients,
     Guard,
+    Ignore,
     InlineRecipient,
     Limits,
     Policy,
@@ -90,7 +91,7 @@ def load_campaign(
     roots = (reading_root(file, current=current), *(each for each in allowed if isinstance(each, Path)))
     urls = tuple(each for each in allowed if isinstance(each, str))
     stamp = stamp_file(str(file))
-    text, problem = _read_text(file, roots)
+    text, problem = read_text(file, roots)
     if text is None:
         return None, [problem] if problem else []
     try:
@@ -138,7 +139,9 @@ def _expand(sources: tuple[RecipientSource, ...], *, is_whole: bool) -> Iterator
         yield from found if found or is_whole else (source,)
 
 
-_READ_BY_REPORTS = frozenset(("title", "description", "owner", "series", "score", "report", "export_columns"))
+_READ_BY_REPORTS = frozenset(
+    ("title", "description", "owner", "series", "score", "report", "export_columns", "ignore")
+)
 """Keys that decide nothing that is sent: who corrects a title needs no new plan."""
 
 
@@ -187,7 +190,7 @@ def _read_renaming(item: dict[str, Any]) -> dict[str, Any]:
 def read_names(file: Path, *, current: Path, allowed: tuple[Path | str, ...] = ()) -> tuple[str, ...]:
     """Return the names whose record a campaign file claims; for an unreadable file, its own name."""
     roots = (reading_root(file, current=current), *(each for each in allowed if isinstance(each, Path)))
-    text, _ = _read_text(file, roots)
+    text, _ = read_text(file, roots)
     try:
         data = None if text is None else read_yaml(text, file).data
     except YamlProblemError:
@@ -199,14 +202,17 @@ def read_names(file: Path, *, current: Path, allowed: tuple[Path | str, ...] = (
     return tuple(name for name in names if isinstance(name, str))
 
 
-def _read_text(file: Path, roots: tuple[Path, ...]) -> tuple[str | None, Diagnostic | None]:
+def read_text(
+    file: Path, roots: tuple[Path, ...], what: str = "campaign"
+) -> tuple[str | None, Diagnostic | None]:
+    """Return the text of a file below some folders, or the problem; `what` is the file's kind, in words."""
     start = Position(file, 1, 1)
     is_hidden = is_hidden_below(file, roots)
     if is_hidden and not is_written_hidden(file, roots[0]):  # a named file is read, even if hidden
-        message = f"this campaign is a link to a file that {HIDDEN}"
-        return None, start.problem("path-hidden", message, "write the campaign here")
+        message = f"this {what} is a link to a file that {HIDDEN}"
+        return None, start.problem("path-hidden", message, f"write the {what} here")
     if not is_hidden and not is_readable_below(file, roots):
-        message = "this campaign is a link to a file outside the repository"
+        message = f"this {what} is a link to a file outside the repository"
         return None, start.problem("path-outside", message, "use --allow-path to widen what may be read")
     try:
         raw = file.read_bytes()
@@ -261,6 +267,9 @@ class _Reader:
             rollout=self._rollout(data["rollout"], name) if "rollout" in data else None,
             shows_comments=data.get("report", {}).get("comments", False),
             languages=self._languages,
+            ignore=tuple(
+                Ignore(**one, position=self._position(one, "code")) for one in data.get("ignore", ())
+            ),
         )
 
     def _read_languages(self, data: dict[str, Any]) -> Languages | None:

@@ -194,6 +194,7 @@ class Policy:
         landlines: the rule for numbers that surely get no texts: landlines, pagers, personal and universal
             numbers.
         review_margin: share by which recipients may exceed the number in the pull request's comment.
+        sender: the name that the first text to a person must say; None if there is no such rule.
     """
 
     consent: ConsentRule = "not_required"
@@ -207,6 +208,7 @@ class Policy:
     read_replies_within: timedelta = DEFAULT_READ_REPLIES_WITHIN
     review_margin: Fraction = DEFAULT_REVIEW_MARGIN
     landlines: Landlines = "warn"
+    sender: str | None = None
 
 
 LockfileKind = Literal["full", "counts"]
@@ -290,6 +292,14 @@ class Rollout:
     is_seeded: bool = False
 
 
+class Ignore(NamedTuple):
+    """Warnings of a code about the campaign's file that are silenced, with the reason."""
+
+    code: str
+    reason: str
+    position: Position
+
+
 @dataclass(frozen=True, slots=True)
 class Campaign:
     """A whole campaign file; the phones in it stay out of its `repr`, which may end up in a log.
@@ -318,6 +328,7 @@ class Campaign:
         wave: the occasion on which everyone is texted again; empty if there is none.
         rollout: the steps in which its audience is texted; None for all at once.
         shows_comments: whether reports quote answers in people's own words.
+        ignore: the warnings that it silences.
         stamp: of the file when it was read (`stamp_file`).
         digest: of all that the file says, without comments, layout and what only reports read.
     """
@@ -350,6 +361,7 @@ class Campaign:
     rollout: Rollout | None = None
     shows_comments: bool = False
     languages: Languages | None = None
+    ignore: tuple[Ignore, ...] = ()
     stamp: object = field(default=None, compare=False, repr=False)
     digest: str = field(default="", compare=False, repr=False)
 

@@ -127,7 +127,6 @@ SYNONYMS = {
     "results": "report",
     "send": "apply",
     "stop": "pause",
-    "test": "preview",
     "unsubscribe": "optouts add",
 }
 """Commands by the words that people may try for them."""

@@ -28,6 +28,7 @@ GROUPS = {
     "Write": {
         "init": "Create a campaign repository that CI checks and sends.",
         "validate": "Find all problems of all campaigns.",
+        "test": "Run the tests of campaigns.",
         "preview": "Show conversations as recipients will see them.",
     },
     "Send": {

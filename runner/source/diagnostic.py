@@ -79,6 +79,16 @@ class Problems:
         for diagnostic in diagnostics:
             self.add(diagnostic)
 
+    def take_out_warnings(self, file: Path, code: str) -> int:
+        """Remove the warnings of a code about a file, and return their number."""
+        if not any((one.file, one.code, one.severity) == (file, code, "warning") for one in self._kept):
+            return 0
+        kinds = [kind for kind in self._counts if kind[:2] == (code, file)]
+        count = sum(self._counts.pop(kind) for kind in kinds)
+        self._kept = [one for one in self._kept if (one.file, one.code) != (file, code)]
+        self.warning_count -= count
+        return count
+
     def merge(self, later: Problems) -> None:
         """Add the problems of later lines of the same files, as if read in one pass."""
         room = {kind: SHOWN_OF_A_KIND - count for kind, count in self._counts.items()}

@@ -47,7 +47,7 @@ def _find_places_left_out(campaign: Campaign) -> Iterator[Diagnostic]:
         return
     methods = sorted({one.method for one in campaign.messages})
     reminders = ", ".join(f"`{one.id}`" for one in campaign.messages if one.to == "unanswered")
-    for places, people in _count_places(campaign).items():
+    for places, people in count_places(campaign).items():
         name = " or ".join(places) or "no country"
         unknown = [method for method in methods if not law.rules_of(places, method)]
         if unknown and policy.no_rule == "refuse":
@@ -64,7 +64,7 @@ def _find_places_left_out(campaign: Campaign) -> Iterator[Diagnostic]:
             yield campaign.position.problem("legal-silence", reason, hint, severity="warning")
 
 
-def _count_places(campaign: Campaign) -> Counter[tuple[str, ...]]:
+def count_places(campaign: Campaign) -> Counter[tuple[str, ...]]:
     """Count people by the places whose laws hold for them: the same for all of an area code and region."""
     counts: Counter[tuple[str, str | None]] = Counter()
     phones: dict[tuple[str, str | None], str] = {}

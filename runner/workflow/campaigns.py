@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 DEFAULT_FOLDER = Path("campaigns")
 TARGETS_FILE = "targets.yaml"
+TESTS = "tests"
+"""The folder, below one of campaigns, with tests of them."""
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 """The beginning of a path made of a URL, which has lost one of its slashes."""
 _RIVAL_HINT = (
@@ -74,7 +76,9 @@ def find_campaign_files(paths: Sequence[Path]) -> list[Path]:
     for path in given:
         if path.is_dir():
             found.update(dict.fromkeys(file for file in sorted(path.rglob("*")) if _is_campaign(file, path)))
-        elif path.exists() and not path.name.endswith(SUPPRESSIONS_SUFFIX):
+        elif (
+            path.exists() and not path.name.endswith(SUPPRESSIONS_SUFFIX) and find_tests_folder(path) is None
+        ):
             found[path] = None
     if not found and not all(map(_is_home, given)):
         where = ", ".join(map(str, given))
@@ -86,6 +90,8 @@ def find_campaign_files(paths: Sequence[Path]) -> list[Path]:
 
 def _is_home(path: Path) -> bool:
     """Return whether a folder is one for campaigns, even if empty, or a file belongs to one."""
+    if find_tests_folder(path) is not None:
+        return True
     if not path.is_dir():
         return path.name.endswith(SUPPRESSIONS_SUFFIX)
     if path.resolve().name == DEFAULT_FOLDER.name or (path / TARGETS_FILE).is_file():
@@ -100,7 +106,24 @@ def find_targets_file(paths: Sequence[Path]) -> Path:
     return next((file for file in candidates if file.is_file()), candidates[-1])
 
 
+def find_tests_folder(path: Path, folder: Path | None = None) -> Path | None:
+    """Return the folder of tests that a path is, or is in; None if it is a campaign's.
+
+    Only folders below `folder` count, or else below the innermost `campaigns`.
+    """
+    parts = path.absolute().parts
+    homes = [place for place, part in enumerate(parts) if part == DEFAULT_FOLDER.name]
+    start = len(folder.absolute().parts) if folder else homes[-1] + 1 if homes else len(parts)
+    return Path(*parts[: parts.index(TESTS, start) + 1]) if TESTS in parts[start:] else None
+
+
 def _is_campaign(file: Path, folder: Path) -> bool:
+    is_of_tests = find_tests_folder(file, folder) or find_tests_folder(folder)
+    return is_campaign_like(file, folder) and not is_of_tests
+
+
+def is_campaign_like(file: Path, folder: Path) -> bool:
+    """Return whether a file in a folder is a campaign, or tests of one, by its name."""
     is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
     return file.suffix.lower() in ENDINGS and file.name != TARGETS_FILE and not is_hidden and file.is_file()
 

@@ -25,6 +25,7 @@ _RENAMED = {name: f".{name}" for name in ("gitattributes", "gitignore")}
 _DEPENDABOT = "dependabot.yml"
 """Files shipped under another name, since their own would take effect in this repository."""
 EXAMPLE = "campaigns/first-order.yaml"
+_TESTS = "campaigns/tests/first-order.yaml"
 TARGETS = "campaigns/targets.yaml"
 _REQUIREMENTS, _LOCK, _OWNERS = ".github/requirements.txt", ".github/requirements.lock", ".github/CODEOWNERS"
 _OWNER = re.compile(r"@[\w.-]+(?:/[\w.-]+)?|[^\s@#\\]+@[^\s@#\\]+")
@@ -214,7 +215,7 @@ def _iterate_files(place: StarterPlace, base_url: str | None) -> Iterator[tuple[
                 if not (place.top / ".github" / name).exists():
                     yield f".github/{name}", content
                 continue
-            if name == EXAMPLE and not place.is_top:
+            if name in (EXAMPLE, _TESTS) and not place.is_top:
                 # Names of campaigns are unique in the repository.
                 content = content.replace(
                     b": first-order", f": first-order-{make_slug(place.below)}".encode()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from runner.audience.audience import AudienceTally, OtherDates, iterate_audience
 from runner.audience.table import normalize_name
 from runner.campaign.checks import find_late_follow_ups
+from runner.campaign.lint import SilencedWarnings, find_lint, silence_warnings
 from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType, build
 from runner.plan.guards import find_weak_guards
 from runner.plan.plan_counts import find_long_texts
@@ -18,9 +19,11 @@ from runner.service.target import TargetsProblemError, read_targets
 from runner.source.diagnostic import Diagnostic, Problems, Severity
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
-from runner.workflow.audience_problems import find_audience_problems
+from runner.timing.legal_hours import load_law
+from runner.workflow.audience_problems import count_places, find_audience_problems
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
 from runner.workflow.observer import note
+from runner.workflow.testing.cases import find_test_files, read_tests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,10 +46,14 @@ _NAMES_OF_PEOPLE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Validation(Described):
-    """Every problem of every campaign in `files`; iterates over the problems."""
+    """Every problem of every campaign in `files`; iterates over the problems.
+
+    `silenced` are the warnings that campaigns silence; they are not among the problems.
+    """
 
     problems: Problems
     files: tuple[Path, ...]
+    silenced: tuple[SilencedWarnings, ...] = ()
 
     @property
     def is_valid(self) -> bool:
@@ -64,13 +71,11 @@ class Validation(Described):
             ValidationDocument,
             problems,
             valid=self.is_valid,
-            diagnostics=tuple(
-                build(ListedProblem, one, file=show_path(one.file), hint=one.hint or UNSET)
-                for one in problems
-            ),
+            diagnostics=list_problems(problems),
             omitted=tuple(
                 OmittedProblems(code, show_path(file), count) for code, file, count in problems.omitted()
             ),
+            silenced=self.silenced,
         )
 
 
@@ -94,6 +99,13 @@ class ListedProblem(Part, frozen=True):
     line: Positive
     column: Positive
     hint: str | UnsetType = UNSET
+
+
+def list_problems(problems: Problems) -> tuple[ListedProblem, ...]:
+    """Return problems for a document."""
+    return tuple(
+        build(ListedProblem, one, file=show_path(one.file), hint=one.hint or UNSET) for one in problems
+    )
 
 
 class OmittedProblems(Part, frozen=True):
@@ -120,6 +132,7 @@ class ValidationDocument(Document, frozen=True):
         note_count: what was mended, and needs nobody.
         diagnostics: what was found, by file and line.
         omitted: problems beyond the first 20 of a kind in a file: counted, not listed.
+        silenced: warnings that campaigns silence, with their reasons: counted here alone.
     """
 
     valid: bool
@@ -128,13 +141,16 @@ class ValidationDocument(Document, frozen=True):
     note_count: Count
     diagnostics: tuple[ListedProblem, ...]
     omitted: tuple[OmittedProblems, ...]
+    silenced: tuple[SilencedWarnings, ...]
 
 
 def validate_campaigns(scope: Scope) -> Validation:
-    """Find every problem of every campaign, and of `targets.yaml`; no service is asked."""
+    """Find every problem of every campaign, `targets.yaml` and file of tests; no service is asked."""
     problems = Problems()
     _check_targets(scope, problems)
     loaded = load_campaigns(scope.paths, scope.allowed, problems)
+    for file in find_test_files(scope.paths):
+        problems.extend(read_tests(file)[1])
     plans: list[CampaignPlan] = []
     for campaign in loaded.campaigns:
         problems.extend(_find_derived_name(campaign))
@@ -155,7 +171,9 @@ def validate_campaigns(scope: Scope) -> Validation:
             problems.extend(find_weak_guards(rollout, texted))
         if any(message.duplicates for message in plan.messages):
             problems.extend(_find_shared_phones(plan.campaign))
-    return Validation(problems, loaded.files)
+        problems.extend(find_lint(plan.campaign, load_law(), partial(count_places, plan.campaign)))
+    silenced = [each for one in loaded.campaigns for each in silence_warnings(one, problems, is_last=True)]
+    return Validation(problems, loaded.files, tuple(silenced))
 
 
 def _find_derived_name(campaign: Campaign) -> Iterator[Diagnostic]:

@@ -26,6 +26,7 @@ FILES = [
     ".gitignore",
     "campaigns/audience/first-orders.csv",
     "campaigns/first-order.yaml",
+    "campaigns/tests/first-order.yaml",
 ]
 
 
@@ -48,7 +49,7 @@ def test_an_empty_folder_becomes_a_campaign_repository(run: Run, tmp_path: Path)
     assert done.returncode == 0
     assert done.stderr == ""
     assert done.stdout == (
-        "Wrote 8 files to acme:\n"
+        "Wrote 9 files to acme:\n"
         + "".join(f"  {name}\n" for name in FILES)
         + "Created a git repository on the branch main.\n"
         "\n"
@@ -280,7 +281,7 @@ def test_folders_of_a_repository_have_workflows_of_their_own_at_its_top(run: Run
     first = run("init", "teams/x", *KNOWN, cwd=top)
     assert (first.returncode, first.stderr) == (0, "")
     assert first.stdout.startswith(
-        "Wrote 10 files to .:\n"
+        "Wrote 11 files to .:\n"
         "  .github/CODEOWNERS\n"
         "  .github/dependabot.yml\n"
         "  .github/requirements.lock\n"
@@ -291,15 +292,16 @@ def test_folders_of_a_repository_have_workflows_of_their_own_at_its_top(run: Run
         "  teams/x/.gitignore\n"
         "  teams/x/campaigns/audience/first-orders.csv\n"
         "  teams/x/campaigns/first-order.yaml\n"
+        "  teams/x/campaigns/tests/first-order.yaml\n"
         "\nNext:\n  in teams/x, look around"
     )
     (top / "teams/für uns").mkdir()
     second = run("init", "--base-url", "https://sms.example.com", cwd=top / "teams/für uns")
     assert (second.returncode, second.stderr) == (0, "")
     assert second.stdout.startswith(
-        "Wrote 7 files to ../..:\n  .github/workflows/campaigns-review-teams--f_r_uns-"
+        "Wrote 8 files to ../..:\n  .github/workflows/campaigns-review-teams--f_r_uns-"
     )
-    assert "  teams/für uns/campaigns/targets.yaml\n\nNext:\n  look around, on" in second.stdout
+    assert "  teams/für uns/campaigns/tests/first-order.yaml\n\nNext:\n  look around, on" in second.stdout
     assert (
         "  add to .github/CODEOWNERS, which is there already: /teams/für\\ uns/**/targets.yaml @ORG/TEAM\n"
     ) in second.stdout

@@ -41,6 +41,16 @@ WITHOUT_CASE = {
         "`targets.live.api_key_env` names a variable that is not known to have a credential",
         "call it RUNNER_API_KEY or RUNNER_*_API_KEY",
     ),
+    "test-campaign-unknown": (
+        "there is no campaign 'pulze': did you mean `pulse`?",
+        "write its name, or its file, as in ../customer-pulse.yaml",
+    ),
+    "test-failed": ("asks by name: `ask` does not say 'Hi Ada'", "it says: Hi there, how was it?"),
+    "test-invalid": ("asks by name: there is no message `aks`: did you mean `ask`?", "known: ask, nudge"),
+    "text-without-label": (
+        "the first text lacks the label of advertising, which Decree 91/2020/ND-CP asks for",
+        "begin it with [QC]; where the sender's name has the label, say so in `ignore`",
+    ),
     "url-library": (
         "s3://bucket/people.csv needs fsspec, which is not installed",
         "install the extra `cluster`",
@@ -48,14 +58,14 @@ WITHOUT_CASE = {
     "value-refused": ("`name` is not allowed", None),
 }
 """Message and hint of codes that no case has: most hang on the machine."""
-_NOTES = {"recipient-consent-changed"}
+_MILDER = {"recipient-consent-changed": "note", "text-without-label": "warning"}
 
 
 def render_explanations() -> str:
     """Return the file of explanations, an object by code."""
     found = {code: _explain(problem, case) for code, (problem, case) in sorted(_choose_examples().items())}
     for code, (message, hint) in WITHOUT_CASE.items():
-        severity = "note" if code in _NOTES else "error"
+        severity = _MILDER.get(code, "error")
         found[code] = {"severity": severity, "message": message, "hint": hint, "file": None, "change": []}
     return json.dumps(dict(sorted(found.items())), ensure_ascii=False, indent=1) + "\n"
 

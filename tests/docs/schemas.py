@@ -27,6 +27,7 @@ from runner.workflow.records.opt_outs import OptOutsDocument
 from runner.workflow.records.pausing import PauseChange
 from runner.workflow.resolve import UnresolvedDocument
 from runner.workflow.status import StatusDocument
+from runner.workflow.testing.run import SuiteDocument
 from runner.workflow.validate import ValidationDocument
 from runner.workflow.who import PersonDocument
 
@@ -50,6 +51,7 @@ DOCUMENTS: dict[str, tuple[str, tuple[type, ...]]] = {
     "resolve": ("Launches that may have reached people", (UnresolvedDocument,)),
     "validate": ("Validation", (ValidationDocument,)),
     "pause": ("Pauses", (PauseChange,)),
+    "test": ("Test results", (SuiteDocument,)),
     "who": ("A person", (PersonDocument,)),
 }
 """The titles and types of documents, by the name of their schema."""

@@ -121,7 +121,8 @@ class Team:
         known = ("--base-url", self.service_url, "--requirement", REQUIREMENT)
         done = run_inside("init", self.place, *known, cwd=self.clone)
         assert done.returncode == 0, done.stderr
-        (self.campaigns / "first-order.yaml").unlink()
+        for name in ("first-order.yaml", "tests/first-order.yaml"):
+            (self.campaigns / name).unlink()
         self.shorten_settling()
         self.shorten_lease()
         self.commit("Start campaigns")

@@ -75,7 +75,8 @@ def clone(tmp_path: Path, environment: dict[str, str]) -> Path:
     assert run_inside("init", "clone", "--base-url", environment["URL"], cwd=tmp_path).returncode == 0
     git(clone, "remote", "add", "origin", f"file://{remote}")
     git(clone, "config", "user.name", "Ada")
-    (clone / "campaigns/first-order.yaml").unlink()
+    for name in ("first-order.yaml", "tests/first-order.yaml"):
+        (clone / "campaigns" / name).unlink()
     (clone / "campaigns/coffee.yaml").write_text(CAMPAIGN, encoding="utf-8")
     for rows in ("Ada,+14155550101\n", "Ada,+14155550101\nBob,+14155550102\n"):
         (clone / "campaigns/guests.csv").write_text(f"name,phone\n{rows}", encoding="utf-8")

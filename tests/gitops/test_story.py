@@ -92,7 +92,8 @@ def _propose_with_an_error(team: Team) -> None:
     assert "campaigns/targets.yaml" in done.stdout
     team.shorten_settling()
     team.shorten_lease()
-    git(team.clone, "rm", "--quiet", "campaigns/first-order.yaml", "campaigns/audience/first-orders.csv")
+    example = ("first-order.yaml", "audience/first-orders.csv", "tests/first-order.yaml")
+    git(team.clone, "rm", "--quiet", *(f"campaigns/{name}" for name in example))
     team.write_campaign("coffee", CAMPAIGN.replace("{{ name }}", "{{ nme }}"))
     team.write_audience(GUESTS[:40])
     team.commit("Ask how the coffee was")

@@ -71,7 +71,7 @@ def law() -> int:
     return 0
 
 
-_OF_FILES = ("campaign", "targets", "lockfile", "suppressions", "approvals")
+_OF_FILES = ("campaign", "targets", "tests", "lockfile", "suppressions", "approvals")
 _HELP = f"""Print one of the program's JSON Schemas.
 
 NAME is {", ".join(_OF_FILES)} for files; and, for the output of commands with --format json,

@@ -10,7 +10,14 @@ from runner.cli.command import Command
 from runner.cli.console import print_json, print_prose
 from runner.cli.encoding import print_text
 from runner.cli.options import format_option, path_scope
-from runner.cli.output.problems import count_problems, human_lines, write_github, write_markdown, write_sarif
+from runner.cli.output.problems import (
+    count_problems,
+    human_lines,
+    silenced_lines,
+    write_github,
+    write_markdown,
+    write_sarif,
+)
 from runner.wording import count_words
 from runner.workflow.validate import validate_campaigns
 
@@ -48,7 +55,7 @@ def validate(scope: Scope, format_: str) -> int:
 
 def _write_human(found: Validation) -> None:
     problems, files = found.problems, len(found.files)
-    for line in human_lines(problems):
+    for line in (*human_lines(problems), *silenced_lines(found)):
         print_prose(line)
     verdict = click.style("Invalid", fg="red") if problems.error_count else click.style("Valid", fg="green")
     print_text(f"{verdict}: {count_words(files, 'campaign')}, {count_problems(problems)}.")

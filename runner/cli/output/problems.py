@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.source.diagnostic import Diagnostic, Problems
+    from runner.workflow.testing.run import SuiteRun
     from runner.workflow.validate import Validation
 
 _LEVELS: dict[str, str] = {"error": "error", "warning": "warning", "note": "notice"}
@@ -64,11 +65,18 @@ def human_lines(problems: Problems, *, with_notes: bool = True) -> Iterator[str]
 def _show_source(problem: Diagnostic, files: dict[Path, list[str]]) -> Iterator[str]:
     """Yield the line of a problem in a campaign or a template, and a caret below its place.
 
-    Lines with people are not shown, and none of `targets.yaml`, where somebody may have written a password.
-    Phones and credentials in addresses are masked. `files` keeps the lines of files that were read.
+    Lines with people are not shown, and none of files that may not be read, or of `targets.yaml`, where
+    somebody may have written a password. Phones and credentials in addresses are masked. `files` keeps the
+    lines of files that were read.
     """
     file = problem.file
-    if file.suffix not in _SHOWN or file.stem == "targets" or problem.code.startswith("recipient"):
+    is_barred = problem.code.startswith("path-") and problem.line == 1
+    if (
+        file.suffix not in _SHOWN
+        or file.stem == "targets"
+        or problem.code.startswith("recipient")
+        or is_barred
+    ):
         return
     if file not in files:
         files[file] = _read_lines(file)
@@ -98,6 +106,22 @@ def count_problems(problems: Problems) -> str:
     """Return the number of errors, warnings and, if there are any, notes."""
     counts = [count_words(problems.error_count, "error"), count_words(problems.warning_count, "warning")]
     return ", ".join(counts + ([count_words(problems.note_count, "note")] if problems.note_count else []))
+
+
+def silenced_lines(found: Validation) -> Iterator[str]:
+    """Yield a line for the warnings that are silenced, and one for each reason."""
+    count = sum(one.count for one in found.silenced)
+    if count:
+        yield f"{count_words(count, 'warning is', 'warnings are')} silenced:"
+    for one in found.silenced:
+        yield printable(f"  {one.campaign}: {one.code} ({one.count}): {one.reason}")
+
+
+def silenced_markdown(found: Validation) -> str:
+    """Return the warnings that are silenced as Markdown; empty if there are none."""
+    head, *reasons = [*silenced_lines(found), ""]
+    items = "".join(f"\n- {escape_markdown(one.strip())}" for one in reasons if one)
+    return f"{head}\n{items}\n" if head else ""
 
 
 def problems_markdown(problems: Problems, files: int) -> str:
@@ -154,16 +178,37 @@ def write_markdown(found: Validation) -> None:
     print_text(problems_markdown(found.problems, len(found.files)), nl=False)
 
 
+def annotate(problems: Problems) -> None:
+    """Write an annotation for each problem, the gravest first."""
+    for severity in _LEVELS:
+        for one in problems:
+            if one.severity == severity:
+                print_command(annotation(one, workspace_path(one.file)))
+
+
 def write_github(found: Validation) -> None:
-    """Write an annotation for each problem, the gravest first, and a summary of the job.
+    """Write an annotation for each problem, and a summary of the job.
 
     GitHub shows the first 10 of a severity as annotations; the summary's table has the others.
     """
-    for severity in _LEVELS:
-        for one in found.problems:
-            if one.severity == severity:
-                print_command(annotation(one, workspace_path(one.file)))
-    append_summary(problems_markdown(found.problems, len(found.files)))
+    annotate(found.problems)
+    silenced = silenced_markdown(found)
+    append_summary(problems_markdown(found.problems, len(found.files)) + (silenced and f"\n{silenced}"))
+
+
+def write_tests(run: SuiteRun) -> None:
+    """Write an annotation for each difference of campaign tests, and a summary of the job."""
+    annotate(run.problems)
+    if text := tests_markdown(run):
+        append_summary(text)
+
+
+def tests_markdown(run: SuiteRun) -> str:
+    """Return the results of campaign tests as Markdown; empty if there are none."""
+    if not run.tests and run.is_passed:
+        return ""
+    table = "" if run.is_passed else f"\n{write_problem_table(run.problems)}"
+    return f"**{run.summary}.**\n{table}"
 
 
 def write_sarif(found: Validation) -> None:

@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 from runner.campaign.checks import find_late_follow_ups
+from runner.campaign.lint import silence_warnings
 from runner.errors import LimitError, PausedError, RunnerError, UsageError
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_lockfile, read_campaign_name
 from runner.ledger.model import RecordedDeliveries, find_wave
@@ -120,6 +121,8 @@ def plan_campaigns(
     except RunnerError:
         show_problems(problems, quiet=scope.quiet)
         raise
+    for campaign in campaigns:
+        list(silence_warnings(campaign, problems))
     failures.conclude_check(problems, turn.invalid, quiet=scope.quiet)
     return found
 

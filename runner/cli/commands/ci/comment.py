@@ -56,13 +56,14 @@ def comment(scope: Scope, remote: str, is_merged: bool) -> int:
     return keep_comment(scope, remote)
 
 
-def keep_comment(scope: Scope, remote: str) -> int:
-    """Comment the plan of a pull request, and return the exit code.
+def keep_comment(scope: Scope, remote: str, remark: str = "") -> int:
+    """Comment the plan of a pull request, with a remark in Markdown, and return the exit code.
 
     Raises:
         RunnerError: nothing can be planned; that is commented first.
     """
     findings = find_plan(scope, remote)
+    findings.remarks.append(remark)
     keep_plan_comment(findings, write_comment(findings), quiet=scope.quiet)
     if findings.error is not None:
         raise findings.error

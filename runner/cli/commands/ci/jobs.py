@@ -18,11 +18,18 @@ from runner.cli.encoding import print_command
 from runner.cli.main import show_error
 from runner.cli.options import FOLDER, ledger_scope
 from runner.cli.output.plan import write_project_plan
-from runner.cli.output.problems import job_notice, write_github
+from runner.cli.output.problems import (
+    job_notice,
+    silenced_markdown,
+    tests_markdown,
+    write_github,
+    write_tests,
+)
 from runner.cli.output.report import add_to_summary, choose_writers, save_reports
 from runner.cli.output.screen import print_blocks
 from runner.settings import SETTLE_WINDOW
 from runner.workflow.review.jobs import Job, choose_live
+from runner.workflow.testing.run import run_tests
 from runner.workflow.validate import validate_campaigns
 
 if TYPE_CHECKING:
@@ -81,19 +88,22 @@ class _View:
 def review(scope: Scope) -> int:
     """Check the campaigns of a pull request, and comment what merging it would send.
 
-    Does what `runner validate` and `runner ci comment` do. A merge queue gets the check only. Takes no
-    secrets: without the state key it is known how many people were texted, and not who. Outside of GitHub the
-    comment is printed.
+    Does what `runner validate`, `runner test` and `runner ci comment` do. A merge queue gets the checks only.
+    Takes no secrets: without the state key it is known how many people were texted, and not who. Outside of
+    GitHub the comment is printed.
 
     Example:
         runner ci review
     """
-    found = validate_campaigns(scope)
+    found, tests = validate_campaigns(scope), run_tests(scope)
     write_github(found)
+    write_tests(tests)
+    is_good = found.is_valid and tests.is_passed
     if os.environ.get("GITHUB_EVENT_NAME") == "merge_group":
-        return 0 if found.is_valid else 1
-    code = keep_comment(choose_live(scope), "origin")
-    return code if found.is_valid else 1
+        return 0 if is_good else 1
+    remark = "\n".join(filter(None, (silenced_markdown(found), tests_markdown(tests))))
+    code = keep_comment(choose_live(scope), "origin", remark)
+    return code if is_good else 1
 
 
 @click.command(short_help="Catch up, plan, send what is approved, record, report.", cls=Command)

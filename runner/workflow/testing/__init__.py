@@ -1,0 +1,1 @@
+"""Campaign tests: one person, their record and a moment, and the texts that they get."""

@@ -1,0 +1,257 @@
+"""The staging of a campaign test: its person in the place of the audience, and a record of them.
+
+The person is a row of an audience file with one row, so that everything about them is read as it is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, NoReturn
+
+from runner.audience.audience import AudienceTally, iterate_audience
+from runner.audience.rows import read_header
+from runner.audience.table import normalize_name
+from runner.campaign.answers import Endings
+from runner.campaign.conditions import build_answer_reader
+from runner.campaign.model import FileRecipients, InlineRecipient
+from runner.campaign.variants import Draw
+from runner.ledger.fingerprint import KnownPeople, OpenSession, TargetKey
+from runner.ledger.model import RecordedDeliveries, on_occasion
+from runner.ledger.people.history import EarlierAnswer, EarlierLaunch, EarlierMessage
+from runner.plan.dates import Dates
+from runner.plan.plan_context import PlanContext
+from runner.source.diagnostic import Diagnostic, Problems
+from runner.source.normalize import suggest
+from runner.text.include import include_folder
+from runner.text.template import TextCompiler
+from runner.timing.dates import CellTime, read_time
+from runner.timing.legal_hours import load_law
+from runner.timing.zone import find_zones
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import timedelta
+    from pathlib import Path
+
+    from runner.audience.audience import Recipient
+    from runner.campaign.message_model import Message
+    from runner.campaign.model import Campaign, RecipientSource
+    from runner.source.yaml import Key
+    from runner.workflow.testing.cases import CampaignTest
+
+_KEY = TargetKey.of("test", None)
+_INLINE = ("phone", "region", "timezone", "language")
+_ANY_MOMENT = datetime(2000, 1, 1, 12, tzinfo=UTC)
+"""The moment of tests of campaigns that do not go by the clock."""
+
+
+class StagingError(Exception):
+    """A test cannot be run, as `problems` say."""
+
+    def __init__(self, *problems: Diagnostic) -> None:
+        super().__init__(f"{len(problems)} problems")
+        self.problems = problems
+
+
+@dataclass
+class Stage:
+    """What a test is run on; `file` is a place for its audience of one.
+
+    Each attribute raises StagingError for what is wrong in the test.
+    """
+
+    test: CampaignTest
+    written_campaign: Campaign
+    file: Path
+    key: TargetKey = field(default=_KEY, init=False)
+
+    def refuse(self, keys: Sequence[Key], words: str, hint: str, *, at_key: bool = False) -> NoReturn:
+        """Raise the error for a value of the test, or its key."""
+        raise StagingError(self.test.place(*keys, at_key=at_key).problem("test-invalid", words, hint))
+
+    def require_known(self, keys: Sequence[Key], kind: str, name: str, known: Iterable[str]) -> None:
+        """Refuse a name at a place of the test, or the key there, that is not among the known ones."""
+        if name not in (listed := list(dict.fromkeys(known))):
+            hint = f"known: {', '.join(listed)}" if listed else "take it out"
+            words = f"there is no {kind} `{name}`{suggest(name, listed)}"
+            self.refuse(keys, words, hint, at_key=keys[-1] == name)
+
+    @cached_property
+    def campaign(self) -> Campaign:
+        """The campaign with the person as its audience, and the arm that the test names."""
+        campaign = self.written_campaign
+        # Lists of other machines are not fetched for a test.
+        here = [one for one in campaign.exclude if not isinstance(one, FileRecipients) or one.path.exists()]
+        campaign = replace(campaign, recipients=(self._find_source(),), exclude=tuple(here))
+        variants, arm = campaign.variants, self.test.written.get("arm")
+        if arm is not None:
+            self.require_known(["arm"], "arm", arm, [one.id for one in variants.arms] if variants else [])
+        if arm is None or variants is None:
+            return campaign
+        arms = tuple(replace(one, weight=float(one.id == arm)) for one in variants.arms)
+        return replace(campaign, variants=replace(variants, arms=arms, holdout=0.0))
+
+    def _find_source(self) -> RecipientSource:
+        """Return a source with the person alone, like the first that has all of their columns."""
+        person, given = self.test.written["person"], list[str]()
+        for source in self.written_campaign.recipients:
+            own = read_header(source) if isinstance(source, FileRecipients) else [*_INLINE, *source.vars]
+            known = {normalize_name(name) for name in ("phone", *own)}
+            # The columns of a file that is not here are not known.
+            if not own or all(normalize_name(name) in known for name in person):
+                return self._make_source(source, own)
+            given += own
+        plain = {normalize_name(name) for name in given}
+        unknown = next((name for name in person if normalize_name(name) not in plain), next(iter(person)))
+        words = f"no part of the audience has the column `{unknown}`{suggest(unknown, given)}"
+        hint = f"known: {', '.join(dict.fromkeys(given))}"
+        return self.refuse(["person", unknown], words, hint, at_key=True)
+
+    def _make_source(self, source: RecipientSource, columns: Sequence[str]) -> RecipientSource:
+        person = self.test.written["person"]
+        cells = {normalize_name(name): _write_cell(value) for name, value in person.items()}
+        if isinstance(source, InlineRecipient):
+            phone, region, zone, language = (cells.get(name) or None for name in _INLINE)
+            own = {name: value for name, value in person.items() if normalize_name(name) not in _INLINE}
+            place = self.test.place("person")
+            return InlineRecipient(phone or "", region, own, place, zone, source.consent, language)
+        row = {normalize_name(name): name for name in (*person, *source.columns.values(), *columns)}
+        # `phone` is understood in any file.
+        cells.setdefault(normalize_name(source.phone_column), cells.get("phone", ""))
+        table = row.values(), [cells.get(name, "") for name in row]
+        self.file.write_text("".join(map(_write_row, table)), encoding="utf-8")
+        location = str(self.file)
+        return replace(source, path=self.file, location=location, encoding="utf-8", skips_invalid=False)
+
+    @cached_property
+    def person(self) -> Recipient:
+        """The person, as the audience is read."""
+        problems, tally = Problems(), AudienceTally()
+        names = frozenset(self.test.written["person"]) | self.campaign.date_columns
+        found = next(iterate_audience(self.campaign, names, problems, tally), None)
+        if found is None:
+            raise StagingError(*self.place_problems(problems))
+        return found
+
+    def place_problems(self, problems: Problems) -> Iterator[Diagnostic]:
+        """Yield errors about the person at their place in the test."""
+        for one in problems:
+            if one.severity == "error":
+                hint = None if one.hint and self.file.name in one.hint else one.hint
+                yield self.test.place("person").problem(one.code, one.message, hint)
+
+    def _read_moment(self, *keys: Key) -> datetime:
+        """Return the moment that a value of the test is."""
+        written = str(self.test.read(*keys))
+        time, zone = read_time(written), self.campaign.schedule.timezone or self.person.timezone
+        if not isinstance(time, CellTime):
+            self.refuse(keys, f"{written!r} is refused: {time.reason}", time.hint)
+        zones = (zone,) if zone else find_zones(self.person.phone) if time.time.tzinfo is None else ("UTC",)
+        moments = {moment for one in zones for moment in time.find_moments(one)}
+        if len(moments) != 1:
+            clocks = f"it is several moments in {zone}" if zone else "the campaign has no `schedule.timezone`"
+            hint = "write its offset, as in 2026-12-01T10:00-05:00 or …Z"
+            self.refuse(keys, f"which moment {written!r} is cannot be told: {clocks}", hint)
+        return moments.pop()
+
+    @cached_property
+    def now(self) -> datetime:
+        """The moment of the test."""
+        if "at" in self.test.written:
+            return self._read_moment("at")
+        if self.campaign.goes_by_clock or "sent" in self.test.written:
+            words = "what they get depends on the time, and this test has no `at`"
+            self.refuse(["name"], words, "add `at: 2026-12-01T10:00`")
+        return _ANY_MOMENT
+
+    @cached_property
+    def sent(self) -> dict[str, tuple[str, datetime]]:
+        """The messages that the person has, by id: the delivery's key, and when it was sent."""
+        messages = {one.id: index for index, one in enumerate(self.campaign.messages)}
+        dates = Dates(self.campaign, self.campaign.messages, self.key)
+        person = on_occasion(self.key.fingerprint(self.person.phone), self.campaign.wave)
+        found = {}
+        for name in self.test.written.get("sent", {}):
+            self.require_known(["sent", name], "message", name, messages)
+            at, time = self._read_moment("sent", name), dates.read(messages[name], self.person)
+            if at > self.now:
+                words = f"`{name}` was sent after the moment of the test"
+                self.refuse(["sent", name], words, "write an earlier time, or a later `at`")
+            found[name] = dates.list_keys((person,), self.person, time)[-1], at
+        return found
+
+    @cached_property
+    def known(self) -> RecordedDeliveries:
+        """The record of the person."""
+        return RecordedDeliveries({name: {delivery} for name, (delivery, _) in self.sent.items()}, {})
+
+    @cached_property
+    def context(self) -> PlanContext:
+        """The context of the plan: nothing is on record but what the test says."""
+        written, policy, key = self.test.written, self.campaign.policy, self.key
+        person, (earlier, has_open) = key.fingerprint(self.person.phone), self._read_answers()
+        is_open = has_open and not written.get("surveys_ended", False)
+        session = OpenSession(self.campaign.name, "read")
+        law = load_law() if policy.quiet_hours == "legal" else None
+        caps = (policy.frequency_cap, *(law.list_caps() if law is not None else ()))
+
+        def list_recent(within: timedelta) -> Iterable[tuple[str, str]]:
+            return ((person, "") for _, at in self.sent.values() if at >= self.now - within)
+
+        return PlanContext(
+            now=self.now,
+            law=law,
+            earlier=earlier,
+            suppressions=KnownPeople.gather(key, [(person, "confirmed")] * written.get("opted_out", False)),
+            sessions=KnownPeople.gather(key, [(person, session)] * is_open) or None,
+            recent={cap.within: KnownPeople.gather(key, list_recent(cap.within)) for cap in caps if cap},
+        )
+
+    def _read_answers(self) -> tuple[dict[str, EarlierMessage], bool]:
+        """Return the earlier messages with their answers, and whether a survey among them is open."""
+        campaign, compiler = self.campaign, TextCompiler(include_folder(self.campaign))
+        endings, read = Endings(campaign, compiler), build_answer_reader(campaign, compiler)
+        arm = Draw(campaign.variants).choose_arm(self.person.phone) if campaign.variants else None
+        earlier = {
+            name: EarlierMessage({one: EarlierLaunch(at, self.now)}) for name, (one, at) in self.sent.items()
+        }
+        asked = {one.id: dict(self._list_responses(one)) for one in campaign.messages}
+        surveys = set(campaign.list_surveys() & self.sent.keys())
+        for tag, written in self.test.written.get("answers", {}).items():
+            self.require_known(
+                ["answers", tag], "question", tag, [one for each in asked.values() for one in each]
+            )
+            got = [name for name in self.sent if tag in asked[name]]
+            if not got:
+                hint = "say when they got it, as in `sent: {ask: 2026-11-29T10:00}`"
+                words = f"they answer `{tag}`, and have got no message that asks it"
+                self.refuse(["answers", tag], words, hint, at_key=True)
+            message = max(got, key=lambda name: self.sent[name][1])
+            (delivery, at), answer = self.sent[message], _write_cell(written)
+            value = read(tag, message, arm.id if arm else "", answer)
+            responses = asked[message][tag]
+            if value is None or (responses and value.label is None):
+                self.require_known(["answers", tag], f"response to `{tag}`:", answer, responses)
+            else:
+                earlier[message].answers[tag] = {delivery: EarlierAnswer(at, value)}
+            earlier[message].answered.add(delivery)
+            if endings.ends(message, tag, answer):
+                surveys.discard(message)
+        return earlier, bool(surveys)
+
+    def _list_responses(self, message: Message) -> Iterator[tuple[str, list[str]]]:
+        """Yield the questions of a message, by tag, with their responses."""
+        for _, question in self.campaign.list_ways(message):
+            yield question.tag, [one.source for one in question.responses]
+
+
+def _write_cell(value: str | float) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _write_row(cells: Iterable[str]) -> str:
+    """Return a row of a CSV file (RFC 4180)."""
+    quoted = (cell.replace('"', '""') for cell in cells)
+    return ",".join(f'"{cell}"' for cell in quoted) + "\n"

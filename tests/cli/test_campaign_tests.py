@@ -1,0 +1,282 @@
+"""Campaign tests: what one person gets at one moment, decided as a plan decides."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.reasons import REASONS
+from runner.source.json_schema import load_validator, schema_text
+from tests.cli.world import ASK, Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.world import Enter
+
+WHY = """\
+{id: why, after: {message: ask, wait: 1h}, to: {question: nps, values: 0-6},
+   questions: [{tag: reason, text: "Why, {{ first_name }}?"}]}"""
+NUDGE = """\
+{id: nudge, after: {message: ask, wait: 1d}, to: unanswered, text: "Still there, {{ first_name }}?"}"""
+CAMPAIGN = """\
+version: 1
+name: pulse
+recipients:
+  - {csv: people.csv, phone_column: mobile, region: US, consent: {source_column: agreed}}
+  - {phone: "+14155550109", vars: {vip: "yes"}, consent: {source: asked}}
+exclude:
+  - phone: "+14155550108"
+"""
+PERSON = '{mobile: "+12125550142", first_name: Ada, agreed: shop}'
+
+
+class Suite(Project):
+    """A campaign and its tests."""
+
+    def write(self, messages: str, *tests: str, rules: str = "", people: str = PERSON) -> None:
+        """Write the campaign, and tests of `people`, each with the rest of its keys."""
+        file = self.folder / "campaigns/pulse.yaml"
+        file.write_text(f"{CAMPAIGN}messages:\n{messages}{rules}", encoding="utf-8")
+        (file.parent / "people.csv").write_text(
+            "mobile,first_name,agreed\n+14155550109,Z,shop\n", encoding="utf-8"
+        )
+        (file.parent / "tests").mkdir(exist_ok=True)
+        listed = "".join(f"  - {{name: t{i}, person: {people}, {one}}}\n" for i, one in enumerate(tests, 1))
+        (file.parent / "tests/pulse.yaml").write_text(f"campaign: pulse\ntests:\n{listed}", encoding="utf-8")
+
+    def fail(self, messages: str, *tests: str, rules: str = "", people: str = PERSON) -> list[str]:
+        """Return what differs, without places."""
+        self.write(messages, *tests, rules=rules, people=people)
+        document = json.loads(self.run("test", "--format", "json", code=1))
+        load_validator("test").validate(document)
+        return [one["message"] for one in document["diagnostics"]]
+
+
+@pytest.fixture
+def tested(enter: Enter) -> Suite:
+    return enter(Suite)
+
+
+def list_messages(*messages: str) -> str:
+    return "".join(f"  - {one}\n" for one in messages)
+
+
+def test_what_is_expected_happens(tested: Suite) -> None:
+    """Words, follow-ups by answer, reminders, opt-outs and hours are decided for the person of the test."""
+    tested.write(
+        list_messages(ASK, WHY, NUDGE),
+        "at: 2026-12-01T10:00, expect: {message: ask, says: [0 to 10, Reply 0-10]}",
+        "at: 2026-12-01T10:00-05:00, expect: {message: ask}",
+        "at: 2026-12-01T22:00, expect: {none: deferred}",
+        "at: 2026-12-01T10:00, opted_out: true, expect: {none: opted_out}",
+        "at: 2026-12-01T11:00, sent: {ask: 2026-12-01T10:00}, answers: {nps: 6}, expect: {message: why, says: 'Why, Ada?'}",
+        "at: 2026-12-01T11:00, sent: {ask: 2026-12-01T10:00}, answers: {nps: 7}, expect: {message: why, none: not_qualified}",
+        "at: 2026-12-01T10:59, sent: {ask: 2026-12-01T10:00}, answers: {nps: 6}, expect: [{message: why, none: deferred}]",
+        "at: 2026-12-02T10:00, sent: {ask: 2026-12-01T10:00}, expect: {message: nudge, none: open_session}",
+        "at: 2026-12-02T10:00, sent: {ask: 2026-12-01T10:00}, surveys_ended: true, expect: {message: nudge}",
+        rules="schedule: {timezone: America/New_York, send_between: ['09:00', '20:00']}\n",
+    )
+    assert tested.run("test") == "9 campaign tests passed.\n"
+    assert not (tested.folder / ".runner").exists()
+
+
+def test_what_differs_is_named_at_its_place(tested: Suite) -> None:
+    """Each difference has the test's name, what happens instead, and the line that expects otherwise."""
+    tested.write(
+        list_messages(ASK, NUDGE),
+        "at: 2026-12-01T10:00, expect: {message: ask, says: [0 to 10, Ada]}",
+        "at: 2026-12-01T10:00, expect: {none: opted_out}",
+        "at: 2026-12-01T10:00, expect: {message: nudge}",
+    )
+    shown = tested.run("test", code=1).splitlines(keepends=True)
+    assert (
+        "".join(line for line in shown if not line.startswith("  | "))
+        == """\
+campaigns/tests/pulse.yaml:3:142: error: t1: `ask` does not say 'Ada' [test-failed]
+    it says: 0 to 10? Reply 0-10
+campaigns/tests/pulse.yaml:4:118: error: t2: expected no `ask`: opted_out; they get it [test-failed]
+campaigns/tests/pulse.yaml:5:111: error: t3: they get `ask`, which is not expected [test-failed]
+campaigns/tests/pulse.yaml:5:121: error: t3: expected `nudge`; they get nothing: awaiting [test-failed]
+0 campaign tests passed, 3 failed.
+"""
+    )
+    first = tested.run("test", "--format", "github", code=1).splitlines()[0]
+    place = "file=campaigns/tests/pulse.yaml,line=3,col=142,title=test-failed"
+    assert first == f"::error {place}::t1: `ask` does not say 'Ada'%0Ait says: 0 to 10? Reply 0-10"
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        ("expect: {message: ask}", "what they get depends on the time, and this test has no `at`"),
+        (
+            "at: 1.2.2026, expect: {message: ask}",
+            "'1.2.2026' is refused: it can be read as 2026-02-01 and as 2026-01-02",
+        ),
+        (
+            "at: 2026-11-01T01:30, expect: {message: ask}",
+            "which moment '2026-11-01T01:30' is cannot be told: it is several moments in America/New_York",
+        ),
+        (
+            "at: 2026-12-01T10:00, sent: {aks: 2026-12-01}, expect: {message: ask}",
+            "there is no message `aks`: did you mean `ask`?",
+        ),
+        (
+            "at: 2026-12-01T10:00, sent: {ask: 2026-12-02}, expect: {message: ask}",
+            "`ask` was sent after the moment of the test",
+        ),
+        (
+            "at: 2026-12-01T10:00, answers: {nps: 3}, expect: {message: ask}",
+            "they answer `nps`, and have got no message that asks it",
+        ),
+        (
+            "at: 2026-12-01T10:00, answers: {nsp: 3}, expect: {message: ask}",
+            "there is no question `nsp`: did you mean `nps`?",
+        ),
+        (
+            "at: 2026-12-01T10:00, sent: {ask: 2026-11-30}, answers: {nps: 11}, expect: {message: why}",
+            "there is no response to `nps`: `11`: did you mean `1`?",
+        ),
+        ("at: 2026-12-01T10:00, expect: {message: aks}", "there is no message `aks`: did you mean `ask`?"),
+        ("at: 2026-12-01T10:00, arm: a, expect: {message: ask}", "there is no arm `a`"),
+    ],
+)
+def test_a_test_that_means_nothing_is_refused(tested: Suite, rest: str, said: str) -> None:
+    """Times, messages, questions, responses and arms that are not there are errors with a suggestion."""
+    rules = "schedule: {timezone: America/New_York, send_between: ['09:00', '20:00']}\n"
+    assert tested.fail(list_messages(ASK, WHY), rest, rules=rules) == [f"t1: {said}"]
+
+
+@pytest.mark.parametrize(
+    ("person", "said"),
+    [
+        (
+            '{mobile: "+14155550101", frist_name: Ada}',
+            "no part of the audience has the column `frist_name`: did you mean `first_name`?",
+        ),
+        ('{mobile: "12", first_name: Ada}', "the phone '12' is refused: it has too few digits"),
+        (
+            '{mobile: "+14155550101", agreed: shop}',
+            "`first_name` is blank here, and the message `hi` needs it",
+        ),
+    ],
+)
+def test_a_person_is_read_as_the_audience_is(tested: Suite, person: str, said: str) -> None:
+    """A column that no file has, a refused phone and a blank variable are the errors of `validate`."""
+    hi = '{id: hi, text: "Hi {{ first_name }}"}'
+    assert tested.fail(list_messages(hi), "expect: {message: hi}", people=person) == [f"t1: {said}"]
+
+
+def test_columns_have_their_meanings(tested: Suite) -> None:
+    """National numbers, consent and exclusions of the campaign hold for the person."""
+    hi = '{id: hi, text: "Hi {{ first_name | default(vip) }}"}'
+    rules = "policy: {consent: required}\n"
+    for person, expected in (
+        (
+            '{mobile: "(415) 555-0101", First Name: "Ada, \\"A\\"", agreed: shop}',
+            "{message: hi, says: 'Hi Ada, \"A\"'}",
+        ),
+        ('{phone: "+14155550101", first_name: Ada}', "{none: no_consent}"),
+        ('{phone: "+14155550108", first_name: Ada, agreed: shop}', "{none: excluded}"),
+        ('{phone: "+14155550101", vip: "no"}', "{message: hi, says: Hi no}"),
+    ):
+        tested.write(
+            list_messages(hi), f"at: 2026-12-01T10:00Z, expect: {expected}", rules=rules, people=person
+        )
+        assert tested.run("test") == "1 campaign test passed.\n", person
+
+
+def test_an_arm_and_a_cap_count(tested: Suite) -> None:
+    """A test names the arm; the person's own texts count for the frequency cap."""
+    hi, more = '{id: hi, text: "Hi"}', '{id: more, after: {message: hi, wait: 1d}, text: "More"}'
+    rules = (
+        "policy: {frequency_cap: {messages: 1, within: 7d}}\n"
+        "variants: {seed: s, of: hi, holdout: 0.9, arms: [{id: plain}, {id: warm, text: Dear}]}\n"
+    )
+    tested.write(
+        list_messages(hi, more),
+        "at: 2026-12-01T10:00, arm: plain, expect: {message: hi, says: Hi}",
+        "at: 2026-12-01T10:00, arm: warm, expect: {message: hi, says: Dear}",
+        "at: 2026-12-03T10:00, arm: warm, sent: {hi: 2026-12-01T10:00}, expect: {message: more, none: capped}",
+        "at: 2026-12-09T10:00, arm: warm, sent: {hi: 2026-12-01T10:00}, expect: {message: more}",
+        rules=rules,
+    )
+    assert tested.run("test") == "4 campaign tests passed.\n"
+
+
+def test_a_person_has_their_dates(tested: Suite) -> None:
+    """A message by a date goes by the person's cell, and is sent once for it."""
+    remind = '{id: remind, when: {column: first_name, before: 24h}, text: "Tomorrow"}'
+    person = '{mobile: "+12125550142", first_name: 2026-12-24T10:00, agreed: shop}'
+    tested.write(
+        list_messages(remind),
+        "at: 2026-12-23T10:00, expect: {message: remind}",
+        "at: 2026-12-22T10:00, expect: {none: deferred}",
+        "at: 2026-12-25T10:00, expect: {none: missed}",
+        "at: 2026-12-23T11:00, sent: {remind: 2026-12-23T10:00}, expect: {none: already_sent}",
+        people=person,
+    )
+    assert tested.run("test") == "4 campaign tests passed.\n"
+
+
+def test_tests_are_no_campaigns(tested: Suite, tmp_path: Path) -> None:
+    """Other commands leave the folder of tests alone; `validate` checks the form of its files."""
+    tested.write(list_messages('{id: hi, text: "Hi"}'), "expect: {message: hi}")
+    assert "Valid: 1 campaign, 0 errors" in tested.run("validate")
+    assert "Valid: 0 campaigns" in tested.run("validate", "campaigns/tests/pulse.yaml")
+    assert "pulse" in tested.run("plan")
+    tested.run("plan", "campaigns/tests/pulse.yaml")
+    assert "no campaign" in tested.errors
+    (tested.folder / "campaigns/tests/pulse.yaml").write_text("campaign: pulse\n", encoding="utf-8")
+    assert "the file has no `tests`" in tested.run("validate", code=1)
+    assert "the file has no `tests`" in tested.run("test", "campaigns", code=1)
+    outside = tmp_path.parent / f"{tmp_path.name}.secret.yaml"
+    outside.write_text("password: hunter2\n", encoding="utf-8")
+    (tested.folder / "campaigns/tests/pulse.yaml").unlink()
+    (tested.folder / "campaigns/tests/pulse.yaml").symlink_to(outside)
+    shown = tested.run("test", code=1)
+    assert "outside the repository" in shown
+    assert "hunter2" not in shown
+
+
+def test_a_campaign_is_found_by_name_and_file(tested: Suite) -> None:
+    """One that is not there is an error with a suggestion; one with errors is said to have them."""
+    tested.write(list_messages('{id: hi, text: "Hi"}'), "expect: {message: hi}")
+    file = tested.folder / "campaigns/tests/pulse.yaml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("campaign: pulse", "campaign: ../pulse.yaml"), encoding="utf-8")
+    assert tested.run("test", "campaigns/pulse.yaml") == "1 campaign test passed.\n"
+    file.write_text(text.replace("campaign: pulse", "campaign: puls"), encoding="utf-8")
+    assert "there is no campaign 'puls': did you mean `pulse`?" in tested.run("test", code=1)
+    assert tested.run("test", "campaigns/pulse.yaml") == "0 campaign tests passed.\n"
+    file.write_text(text, encoding="utf-8")
+    (tested.folder / "campaigns/pulse.yaml").write_text("version: 1\nname: pulse\n", encoding="utf-8")
+    assert "the campaign pulse has errors" in tested.run("test", code=1)
+
+
+def test_reasons_are_those_of_plans() -> None:
+    """The reasons that tests may expect are reasons of plans, save those about all people."""
+    of_all = {"unresolved", "opt_out_doubtful", "not_sampled", "enough", "later_step", "paused", "over_limit"}
+    found = json.loads(schema_text("tests"))["$defs"]["expectation"]["properties"]["none"]["enum"]
+    assert set(found) == REASONS.keys() - of_all
+
+
+def test_the_review_runs_them(tested: Suite, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A test that fails makes the review fail; the comment has the numbers, and the silenced warnings."""
+    hi, rules = (
+        '{id: hi, text: "Hi: https://bit.ly/a"}',
+        "ignore: [{code: link-shortener, reason: our own}]\n",
+    )
+    tested.write(list_messages(hi), "expect: {message: hi}", rules=rules)
+    shown = tested.run("ci", "review")
+    assert "**1 campaign test passed.**" in shown
+    assert "1 warning is silenced:\n\n- pulse: link-shortener (1): our own" in shown
+    tested.write(list_messages(hi), "expect: {message: hi, says: Hey}", rules=rules)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    shown = tested.run("ci", "review", code=1)
+    assert "::error file=campaigns/tests/pulse.yaml,line=3" in shown
+    summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert summary.count("**0 campaign tests passed, 1 failed.**") == 2, "in the summary, and in the comment"
