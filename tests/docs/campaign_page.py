@@ -38,7 +38,7 @@ class Section:
 def render_reference(name: str, schema: Schema) -> str:
     """Return the reference page of a format, whose schema has objects and repeated kinds in `$defs`."""
     page = _Page(schema)
-    sections = list(page.find_sections(Section(schema, "", schema["examples"])))
+    sections = list_sections(schema)
     kinds = page.find_kinds(sections)
     contents = [f"- {_link(section.schema['title'])}: {_list_keys(section.schema)}" for section in sections]
     contents.append(f"- {_link(_KINDS)}: {', '.join(_link(kind['title']) for kind in kinds)}")
@@ -52,6 +52,11 @@ def render_reference(name: str, schema: Schema) -> str:
         *(_render_kind(kind) for kind in kinds),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def list_sections(schema: Schema) -> list[Section]:
+    """Return the mappings of a format, each once, in the order of their keys."""
+    return list(_Page(schema).find_sections(Section(schema, "", schema["examples"])))
 
 
 class _Page:

@@ -17,6 +17,7 @@ from runner.reasons import REASONS
 from runner.settings import COMMON, REQUIRE_APPROVAL, SETTINGS, SETTLE_WINDOW, TARGET
 from runner.source.json_schema import schema_text
 from tests.docs import problems
+from tests.docs.assistant_page import PAGE, render_assistants
 from tests.docs.campaign_page import render_reference
 from tests.docs.schemas import render_schemas
 
@@ -37,6 +38,7 @@ def render_pages() -> dict[Path, str]:
     return {
         **render_schemas(),
         problems.FILE: problems.render_explanations(),
+        PAGE: render_assistants(),
         FOLDER / "campaign.md": render_reference("campaign", json.loads(schema_text("campaign"))),
         FOLDER / "commands.md": _render_commands(),
         FOLDER / "json.md": _render_documents(),
