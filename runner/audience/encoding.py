@@ -11,7 +11,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.source.storage import open_binary
+from runner.source.encrypted import open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,7 +124,7 @@ def _iterate_foreign_lines(location: str, *, is_utf8: bool) -> Iterator[tuple[in
 
 def _iterate_lines(location: str) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a file by universal newlines, each with its number from 1."""
-    with io.TextIOWrapper(open_binary(location), encoding="latin-1") as stream:  # one character a byte
+    with io.TextIOWrapper(open_plain(location), encoding="latin-1") as stream:  # one character a byte
         for number, line in enumerate(stream, start=1):
             yield number, line.encode("latin-1")
 

@@ -24,9 +24,12 @@ from runner.audience.phone import (
     read_country_code,
     read_mended,
 )
+from runner.audience.sealing import SEALED_HINT, describe_sealed
 from runner.audience.table import TableProblemError, name_columns, open_table
 from runner.campaign.model import ColumnKey, FileRecipients, InlineRecipient, Variables
+from runner.errors import SealedAudienceError
 from runner.source.diagnostic import Diagnostic, Problems
+from runner.source.encrypted import is_sealed
 from runner.source.normalize import suggest
 from runner.timing.dates import CellTime, read_time
 from runner.timing.legal_hours import check_region
@@ -376,7 +379,9 @@ def leave_out_blank(variables: Variables) -> Variables:
 
 
 def open_source(source: FileRecipients) -> AbstractContextManager[Table]:
-    """Open an audience file; raises TableProblemError."""
+    """Open an audience file; raises TableProblemError, SealedAudienceError."""
+    if is_sealed(source.location):
+        raise SealedAudienceError(describe_sealed(source), hint=SEALED_HINT)
     return open_table(source.path, source.location, source.encoding)
 
 
@@ -385,7 +390,7 @@ def read_header(source: FileRecipients) -> list[str]:
     try:
         with open_source(source) as table:
             return list(filter(None, name_columns(table.header)))
-    except (OSError, TableProblemError):
+    except (OSError, TableProblemError, SealedAudienceError):
         return []
 
 
@@ -416,7 +421,10 @@ def find_missing_columns(source: RecipientSource) -> list[Diagnostic]:
     """Return the columns that a source names and its file lacks; none if the file cannot be read."""
     problems = Problems()
     if isinstance(source, FileRecipients):
-        with contextlib.suppress(OSError, TableProblemError), open_source(source) as table:
+        with (
+            contextlib.suppress(OSError, TableProblemError, SealedAudienceError),
+            open_source(source) as table,
+        ):
             find_columns(source, table, problems)
     return list(problems)
 

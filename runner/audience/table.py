@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from runner.audience.encoding import BytePlace, choose_encoding, find_undefined, read_foreign
 from runner.source.diagnostic import Diagnostic, Position
+from runner.source.encrypted import EncryptedFileError, open_plain
 from runner.source.stand_in import find_stand_in
-from runner.source.storage import open_binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -170,20 +170,22 @@ def open_table(file: Path, location: str | None = None, encoding: str | None = N
     """
     where = location or str(file)
     try:
-        with open_binary(where) as raw:
+        with open_plain(where) as raw:
             start = raw.read(_START)
         if (stand_in := find_stand_in(start)) is not None:
             raise explain_stand_in(file, stand_in)
         if start.startswith(_WORKBOOKS):
             message = "this is a spreadsheet's own file, not a CSV file"
             raise table_problem(file, 1, "csv-workbook", message, "export the sheet as “CSV UTF-8”")
-        stream = io.TextIOWrapper(open_binary(where), encoding=choose_encoding(start, encoding))
+        stream = io.TextIOWrapper(open_plain(where), encoding=choose_encoding(start, encoding))
+        with stream:
+            yield _read_table(file, stream, where)
+    except EncryptedFileError as error:
+        raise table_problem(file, 1, error.code, error.message, error.hint) from None
     except OSError as error:
         raise table_problem(
             file, 1, "csv-unreadable", f"this file cannot be read: {error.strerror}"
         ) from None
-    with stream:
-        yield _read_table(file, stream, where)
 
 
 def _read_table(file: Path, stream: TextIO, location: str) -> Table:

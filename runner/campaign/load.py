@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file, expand_files
 from runner.audience.rows import find_missing_columns
+from runner.audience.sealing import list_sealed, note_sealed
 from runner.campaign.checks import check_campaign
 from runner.campaign.message_model import (
     After,
@@ -110,12 +111,14 @@ def load_campaign(
         problems.extend(_check_rest(campaign, roots, urls, knows_audience=knows_audience))
         return None, problems
     is_whole = needs_audience or not any(one.code == _NO_FILE for one in problems)
+    is_sealed = bool(list_sealed(campaign))
+    problems.extend(note_sealed(campaign))
     recipients, exclude = (
         tuple(_expand(each, is_whole=is_whole)) for each in (campaign.recipients, campaign.exclude)
     )
     digest = _digest(document.data)
     campaign = replace(campaign, recipients=recipients, exclude=exclude, stamp=stamp, digest=digest)
-    problems.extend(find_reference_problems(campaign, knows_audience=is_whole))
+    problems.extend(find_reference_problems(campaign, knows_audience=is_whole and not is_sealed))
     return None if any(problem.severity == "error" for problem in problems) else campaign, problems
 
 
@@ -161,7 +164,7 @@ def _check_rest(
     ]
     for source in expand_files(sound):
         yield from find_missing_columns(source)
-    knows_audience = knows_audience and len(sound) == len(files)
+    knows_audience = knows_audience and len(sound) == len(files) and not list_sealed(campaign)
     recipients = tuple(expand_files(campaign.recipients)) if knows_audience else ()
     campaign = replace(campaign, recipients=recipients)
     yield from find_reference_problems(campaign, knows_audience=knows_audience)
@@ -301,6 +304,7 @@ class _Reader:
             skips_invalid=row.get("invalid_rows") == "skip",
             phone_form=row.get("phone_form"),
             language_column=row.get("language_column"),
+            rows=row.get("rows"),
         )
 
     def _sample(self, item: dict[str, Any], name: str) -> AudienceSample:

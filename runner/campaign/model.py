@@ -27,6 +27,7 @@ Variables: TypeAlias = Mapping[str, Variable]
 PhoneForm = Literal["international", "national"]
 """The form of phones that are digits with neither `+` nor another prefix."""
 Landlines = Literal["refuse", "warn", "allow"]
+AudienceRule = Literal["any", "encrypted"]
 ColumnKey = Literal[
     "phone_column",
     "timezone_column",
@@ -93,6 +94,7 @@ class FileRecipients:
         skips_invalid: True to skip unreadable rows instead of reporting errors.
         phone_form: the form of digits without a prefix; None to read them both ways.
         language_column: column of languages; None for the campaign's default.
+        rows: its rows, as written for readers without its key; None if not written.
     """
 
     path: Path
@@ -107,6 +109,7 @@ class FileRecipients:
     skips_invalid: bool = False
     phone_form: PhoneForm | None = None
     language_column: str | None = None
+    rows: int | None = None
 
     @property
     def columns(self) -> dict[ColumnKey, str]:
@@ -201,6 +204,7 @@ class Policy:
         landlines: the rule for numbers that surely get no texts: landlines, pagers, personal and universal
             numbers.
         review_margin: share by which recipients may exceed the number in the pull request's comment.
+        audience: whether people may only stand in encrypted files.
     """
 
     consent: ConsentRule = "not_required"
@@ -214,6 +218,7 @@ class Policy:
     read_replies_within: timedelta = DEFAULT_READ_REPLIES_WITHIN
     review_margin: Fraction = DEFAULT_REVIEW_MARGIN
     landlines: Landlines = "warn"
+    audience: AudienceRule = "any"
 
 
 LockfileKind = Literal["full", "counts"]

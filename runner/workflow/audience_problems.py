@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from runner.audience.audience import find_export_problems
 from runner.audience.rows import find_missing_columns
+from runner.audience.sealing import list_sealed
 from runner.campaign.text_checks import find_unknown_variables
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
-from runner.plan.planner import Planner
+from runner.plan.planner import AudiencePass, Planner
 
 if TYPE_CHECKING:
     from runner.campaign.model import Campaign
@@ -20,8 +21,12 @@ if TYPE_CHECKING:
 def find_audience_problems(campaign: Campaign, problems: Problems) -> CampaignPlan | None:
     """Render every text for every recipient as if nobody had been texted; return the plan.
 
-    Returns None if there are errors; they go to `problems`.
+    Returns None if there are errors, which go to `problems`; or no key to read the audience, and then its texts
+    are only compiled.
     """
+    if list_sealed(campaign):
+        AudiencePass.compile(campaign, PlanOptions(), None, problems)
+        return None
     known = problems.error_count
     plan = Planner(campaign, "", RecordedDeliveries({}, {}), None, PlanOptions()).make_plan(problems)
     if problems.error_count == known:
