@@ -19,10 +19,10 @@ from runner.audience.rows import (
     read_header,
     read_inline,
 )
-from runner.audience.sealing import SEALED_HINT, check_rows, describe_sealed, list_sealed
+from runner.audience.sealing import check_rows, require_key
 from runner.audience.table import TableProblemError, normalize_name
 from runner.campaign.model import FileRecipients, InlineRecipient, RecipientSource, Variables
-from runner.errors import CampaignError, SealedAudienceError
+from runner.errors import CampaignError
 from runner.source.diagnostic import Diagnostic, Problems
 from runner.timing.dates import CellTime, read_time
 from runner.timing.zone import find_zones
@@ -330,7 +330,7 @@ def iterate_source(
         for phone in numbers:
             yield line, phone, given, timezone, region, language, consent
     rows += problems_of_rows.invalid
-    if problems.error_count == before:
+    if role == "recipients" and problems.error_count == before:
         problems.extend(check_rows(source, rows))
     tally.rows += rows
     tally.invalid += problems_of_rows.invalid
@@ -402,8 +402,7 @@ def find_named_column(campaign: Campaign, name: str) -> NamedColumn:
     if spellings:
         return NamedColumn(spellings[0], spellings)
     shown = sorted({one for one in names if normalize_name(one) not in phones})
-    if sealed := list_sealed(campaign):
-        raise SealedAudienceError(describe_sealed(sealed[0]), hint=SEALED_HINT)
+    require_key(campaign)
     close = difflib.get_close_matches(name, shown, n=1)
     raise CampaignError(
         f"the audience of {campaign.name} has no such column",

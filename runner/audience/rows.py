@@ -24,12 +24,11 @@ from runner.audience.phone import (
     read_country_code,
     read_mended,
 )
-from runner.audience.sealing import SEALED_HINT, describe_sealed
+from runner.audience.sealing import describe_sealed, is_sealed
 from runner.audience.table import TableProblemError, name_columns, open_table
 from runner.campaign.model import ColumnKey, FileRecipients, InlineRecipient, Variables
 from runner.errors import SealedAudienceError
 from runner.source.diagnostic import Diagnostic, Problems
-from runner.source.encrypted import is_sealed
 from runner.source.normalize import suggest
 from runner.timing.dates import CellTime, read_time
 from runner.timing.legal_hours import check_region
@@ -380,9 +379,9 @@ def leave_out_blank(variables: Variables) -> Variables:
 
 def open_source(source: FileRecipients) -> AbstractContextManager[Table]:
     """Open an audience file; raises TableProblemError, SealedAudienceError."""
-    if is_sealed(source.location):
-        raise SealedAudienceError(describe_sealed(source), hint=SEALED_HINT)
-    return open_table(source.path, source.location, source.encoding)
+    if is_sealed(source):
+        raise SealedAudienceError(describe_sealed(source))
+    return open_table(source.path, source.location, source.encoding, source.identity)
 
 
 def read_header(source: FileRecipients) -> list[str]:

@@ -1,4 +1,4 @@
-"""Encrypted audiences: who may read them, how many rows they have, and what is not encrypted."""
+"""Encrypted audiences: what is known of them without their key, and people who are not encrypted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from runner.audience.files import is_pattern
 from runner.campaign.model import FileRecipients
-from runner.source.encrypted import ENDING, VARIABLE, is_encrypted, is_sealed
+from runner.errors import CampaignError, SealedAudienceError
+from runner.source.encrypted import ENDING, VARIABLE, is_encrypted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,29 +15,18 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign, RecipientSource
     from runner.source.diagnostic import Diagnostic
 
-SEALED_HINT = f"set {VARIABLE} to the key, where texts are planned and sent"
+_KEY_HINT = f"set {VARIABLE} to the key, where texts are planned and sent"
 
 
-def find_encryption_problems(campaign: Campaign) -> Iterator[Diagnostic]:
-    """Yield people who stand unencrypted against the policy, and numbers of rows that cannot be checked."""
-    for source in (*campaign.recipients, *campaign.exclude):
-        file = source if isinstance(source, FileRecipients) else None
-        if campaign.policy.audience == "encrypted" and not (file and is_encrypted(file.location)):
-            words = "this file of people is" if file else "this phone is"
-            hint = f"encrypt them with age: `csv:` with a file whose name ends in .csv{ENDING}"
-            yield source.position.problem(
-                "audience-plain", f"{words} not encrypted, and `audience: encrypted` asks for it", hint
-            )
-        if file and file.rows is not None and is_pattern(file.location):
-            words = f"`rows` is of one file, and {file.path.name} may match several"
-            hint = "take `rows` out, or write an entry for each file, with its own"
-            yield source.position.problem("audience-rows-pattern", words, hint)
-
-
-def list_sealed(campaign: Campaign) -> list[FileRecipients]:
-    """Return the encrypted files of a campaign for which there is no key here."""
+def list_encrypted(campaign: Campaign) -> list[FileRecipients]:
+    """Return the encrypted files of a campaign."""
     sources = (*campaign.recipients, *campaign.exclude)
-    return [one for one in sources if isinstance(one, FileRecipients) and is_sealed(one.location)]
+    return [one for one in sources if isinstance(one, FileRecipients) and is_encrypted(one.location)]
+
+
+def is_sealed(source: FileRecipients) -> bool:
+    """Return whether a file is encrypted, and there is no key to read it."""
+    return is_encrypted(source.location) and not source.identity
 
 
 def describe_sealed(source: FileRecipients) -> str:
@@ -45,11 +35,47 @@ def describe_sealed(source: FileRecipients) -> str:
     return f"{source.path.name} is encrypted, and {VARIABLE} is not set; its rows: {rows}"
 
 
-def note_sealed(campaign: Campaign) -> Iterator[Diagnostic]:
-    """Yield a warning about each file that cannot be checked for want of its key."""
-    for source in list_sealed(campaign):
-        words = f"{describe_sealed(source)}: neither they nor its columns are checked"
-        yield source.position.problem("audience-sealed", words, SEALED_HINT, "warning")
+def count_rows(campaign: Campaign) -> int | None:
+    """Return the rows of a campaign's recipients, as it says itself; None if it does not say them all."""
+    rows = [one.rows if isinstance(one, FileRecipients) else 1 for one in campaign.recipients]
+    return None if None in rows else sum(filter(None, rows))
+
+
+def require_key(campaign: Campaign) -> None:
+    """Refuse to go on with a campaign whose audience cannot be read here; raises SealedAudienceError."""
+    if any(map(is_sealed, list_encrypted(campaign))):
+        rows = count_rows(campaign)
+        known = "not known" if rows is None else f"{rows:,}"
+        words = f"{campaign.name}: its audience is encrypted, and {VARIABLE} is not set; rows in it: {known}"
+        raise SealedAudienceError(words, hint=_KEY_HINT)
+
+
+def require_plain(campaign: Campaign) -> None:
+    """Refuse an encrypted audience, for a cluster; raises CampaignError."""
+    if list_encrypted(campaign):
+        words = f"{campaign.name}: its audience is encrypted, and a cluster would write its rows to files"
+        raise CampaignError(words, hint="plan it in one process, without --cluster")
+
+
+def find_encryption_problems(campaign: Campaign) -> Iterator[Diagnostic]:
+    """Yield what is wrong with encrypted audiences, as the campaign has them.
+
+    These are people who stand unencrypted against the policy, numbers of rows that cannot be checked, and, as
+    warnings, files without their key.
+    """
+    for source in (*campaign.recipients, *campaign.exclude):
+        file = source if isinstance(source, FileRecipients) else None
+        if campaign.policy.audience == "encrypted" and not (file and is_encrypted(file.location)):
+            words = f"this {'file of people' if file else 'phone'} is not encrypted, as `audience` asks for"
+            hint = f"encrypt them with age: `csv:` with a file whose name ends in .csv{ENDING}"
+            yield source.position.problem("audience-plain", words, hint)
+        if file and file.rows is not None and is_pattern(file.location):
+            words = f"`rows` is of one file, and {file.path.name} may match several"
+            hint = "take `rows` out, or write an entry for each file, with its own"
+            yield source.position.problem("audience-rows-pattern", words, hint)
+        if file and is_sealed(file):
+            words = f"{describe_sealed(file)}: neither they nor its columns are checked"
+            yield source.position.problem("audience-sealed", words, _KEY_HINT, "warning")
 
 
 def check_rows(source: RecipientSource, rows: int) -> Iterator[Diagnostic]:
@@ -61,5 +87,4 @@ def check_rows(source: RecipientSource, rows: int) -> Iterator[Diagnostic]:
         yield source.position.problem("audience-rows", words, f"write `rows: {rows}`")
     elif source.rows is None and is_encrypted(source.location):
         words = f"reviewers without the key do not see how many rows {source.path.name} has"
-        hint = f"write `rows: {rows}` beside it"
-        yield source.position.problem("audience-rows-unsaid", words, hint, "warning")
+        yield source.position.problem("audience-rows-unsaid", words, f"write `rows: {rows}`", "warning")

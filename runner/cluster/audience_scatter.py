@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING
 from runner.audience.audience import AudienceTally, iterate_source, list_sources
 from runner.campaign.model import FileRecipients
 from runner.cluster.plan_job import open_job
-from runner.errors import CampaignError
 from runner.plan.digest import SHARDS, partition_of
 from runner.source.diagnostic import Problems
-from runner.source.encrypted import is_encrypted
 from runner.source.storage import measure_file
 from runner.source.yaml import pause_collector
 
@@ -133,11 +131,6 @@ def scatter_audience(
     are reported in that order.
     """
     sources = list_sources(campaign, role)
-    if any(isinstance(one, FileRecipients) and is_encrypted(one.location) for one in sources):
-        raise CampaignError(
-            f"{campaign.name} has an encrypted audience, and a cluster would write its rows to files",
-            hint="plan it in one process, without --cluster",
-        )
     parts: list[range] = []
     for is_file, group in groupby(range(len(sources)), lambda one: isinstance(sources[one], FileRecipients)):
         indexes = list(group)

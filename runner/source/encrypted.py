@@ -40,13 +40,8 @@ def is_encrypted(location: str) -> bool:
     return location.lower().endswith(ENDING)
 
 
-def is_sealed(location: str) -> bool:
-    """Return whether a file is encrypted, and there is no key to read it."""
-    return is_encrypted(location) and not os.environ.get(VARIABLE, "").strip()
-
-
-def open_plain(location: str) -> BinaryIO:
-    """Open a file for reading, decrypted if it is encrypted.
+def open_plain(location: str, identity: str) -> BinaryIO:
+    """Open a file for reading, decrypted if it is encrypted: by a key in `identity`, the text of VARIABLE.
 
     What was read before an error must not be acted on: only its end proves that a file is whole.
 
@@ -62,17 +57,17 @@ def open_plain(location: str) -> BinaryIO:
             hint = "encrypt it with `age -r RECIPIENT -o FILE.csv.age FILE.csv`; from Git LFS, fetch it first"
             raise EncryptedFileError("audience-not-age", words, hint)
     # A buffer reads and seeks like a file.
-    return cast("BinaryIO", io.BufferedReader(_DecryptedFile(location, _read_identities())))
+    return cast("BinaryIO", io.BufferedReader(_DecryptedFile(location, _read_identities(identity))))
 
 
-def _read_identities() -> list[Any]:
-    """Return the keys in the environment; lines with `#` are remarks, as age-keygen writes them."""
+def _read_identities(identity: str) -> list[Any]:
+    """Return the keys in a text; lines with `#` are remarks, as age-keygen writes them."""
     if find_spec("pyrage") is None:
         words = "this file is encrypted, and pyrage, which decrypts it, is not installed"
         raise EncryptedFileError("audience-library", words, write_install_hint("age"))
     from pyrage import IdentityError, x25519  # noqa: PLC0415  an extra, and most audiences are plain
 
-    lines = map(str.strip, os.environ.get(VARIABLE, "").splitlines())
+    lines = map(str.strip, identity.splitlines())
     found: list[Any] = []
     with suppress(IdentityError):  # its text may quote the key
         found = [x25519.Identity.from_str(line) for line in lines if line and not line.startswith("#")]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from runner.audience.audience import find_export_problems
 from runner.audience.rows import find_missing_columns
-from runner.audience.sealing import list_sealed
+from runner.audience.sealing import is_sealed, list_encrypted
 from runner.campaign.text_checks import find_unknown_variables
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def find_audience_problems(campaign: Campaign, problems: Problems) -> CampaignPlan | None:
     """Render every text for every recipient as if nobody had been texted; return the plan.
 
-    Returns None if there are errors, which go to `problems`; or no key to read the audience, and then its texts
+    Returns None if there are errors, which go to `problems`. Without the key of an encrypted audience, texts
     are only compiled.
     """
-    if list_sealed(campaign):
+    if any(map(is_sealed, list_encrypted(campaign))):
         AudiencePass.compile(campaign, PlanOptions(), None, problems)
         return None
     known = problems.error_count

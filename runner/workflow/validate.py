@@ -20,6 +20,7 @@ from runner.text.include import include_folder
 from runner.text.template import TextCompiler
 from runner.workflow.audience_problems import find_audience_problems
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
+from runner.workflow.committed_phones import search_phones
 from runner.workflow.observer import note
 
 if TYPE_CHECKING:
@@ -130,11 +131,17 @@ class ValidationDocument(Document, frozen=True):
     omitted: tuple[OmittedProblems, ...]
 
 
-def validate_campaigns(scope: Scope) -> Validation:
-    """Find every problem of every campaign, and of `targets.yaml`; no service is asked."""
+def validate_campaigns(scope: Scope, *, searches_phones: bool = False) -> Validation:
+    """Find every problem of every campaign, and of `targets.yaml`; no service is asked.
+
+    With `searches_phones`, and where a campaign requires encrypted audiences, also phone numbers in what git
+    keeps.
+    """
     problems = Problems()
     _check_targets(scope, problems)
-    loaded = load_campaigns(scope.paths, scope.allowed, problems)
+    loaded = load_campaigns(scope.paths, scope.allowed, problems, identity=scope.identity)
+    if searches_phones or any(one.policy.audience == "encrypted" for one in loaded.campaigns):
+        problems.extend(search_phones(scope.paths, loaded.campaigns))
     plans: list[CampaignPlan] = []
     for campaign in loaded.campaigns:
         problems.extend(_find_derived_name(campaign))

@@ -68,7 +68,11 @@ def _show_source(problem: Diagnostic, files: dict[Path, list[str]]) -> Iterator[
     Phones and credentials in addresses are masked. `files` keeps the lines of files that were read.
     """
     file = problem.file
-    if file.suffix not in _SHOWN or file.stem == "targets" or problem.code.startswith("recipient"):
+    if (
+        file.suffix not in _SHOWN
+        or file.stem == "targets"
+        or problem.code.startswith(("recipient", "phone-committed"))
+    ):
         return
     if file not in files:
         files[file] = _read_lines(file)
