@@ -380,7 +380,7 @@ def leave_out_blank(variables: Variables) -> Variables:
 def open_source(source: FileRecipients) -> AbstractContextManager[Table]:
     """Open an audience file; raises TableProblemError, SealedAudienceError."""
     if is_sealed(source):
-        raise SealedAudienceError(describe_sealed(source))
+        raise SealedAudienceError(describe_sealed(source.path.name, source.rows))
     return open_table(source.path, source.location, source.encoding, source.identity)
 
 

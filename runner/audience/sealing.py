@@ -29,10 +29,10 @@ def is_sealed(source: FileRecipients) -> bool:
     return is_encrypted(source.location) and not source.identity
 
 
-def describe_sealed(source: FileRecipients) -> str:
-    """Return what is known of an encrypted file without its key."""
-    rows = "not known" if source.rows is None else f"{source.rows:,}, as the campaign says"
-    return f"{source.path.name} is encrypted, and {VARIABLE} is not set; its rows: {rows}"
+def describe_sealed(what: str, rows: int | None) -> str:
+    """Return what is known of an encrypted audience, or a file of it, without its key."""
+    known = "not known" if rows is None else f"{rows:,}"
+    return f"{what} is encrypted, and {VARIABLE} is not set; rows in it: {known}"
 
 
 def count_rows(campaign: Campaign) -> int | None:
@@ -44,9 +44,7 @@ def count_rows(campaign: Campaign) -> int | None:
 def require_key(campaign: Campaign) -> None:
     """Refuse to go on with a campaign whose audience cannot be read here; raises SealedAudienceError."""
     if any(map(is_sealed, list_encrypted(campaign))):
-        rows = count_rows(campaign)
-        known = "not known" if rows is None else f"{rows:,}"
-        words = f"{campaign.name}: its audience is encrypted, and {VARIABLE} is not set; rows in it: {known}"
+        words = describe_sealed(f"{campaign.name}: its audience", count_rows(campaign))
         raise SealedAudienceError(words, hint=_KEY_HINT)
 
 
@@ -66,7 +64,7 @@ def find_encryption_problems(campaign: Campaign) -> Iterator[Diagnostic]:
     for source in (*campaign.recipients, *campaign.exclude):
         file = source if isinstance(source, FileRecipients) else None
         if campaign.policy.audience == "encrypted" and not (file and is_encrypted(file.location)):
-            words = f"this {'file of people' if file else 'phone'} is not encrypted, as `audience` asks for"
+            words = f"this {'file of people' if file else 'phone'} is not encrypted, as `audience: encrypted` asks"
             hint = f"encrypt them with age: `csv:` with a file whose name ends in .csv{ENDING}"
             yield source.position.problem("audience-plain", words, hint)
         if file and file.rows is not None and is_pattern(file.location):
@@ -74,7 +72,7 @@ def find_encryption_problems(campaign: Campaign) -> Iterator[Diagnostic]:
             hint = "take `rows` out, or write an entry for each file, with its own"
             yield source.position.problem("audience-rows-pattern", words, hint)
         if file and is_sealed(file):
-            words = f"{describe_sealed(file)}: neither they nor its columns are checked"
+            words = f"{describe_sealed(file.path.name, file.rows)}; they and its columns are not checked"
             yield source.position.problem("audience-sealed", words, _KEY_HINT, "warning")
 
 
@@ -84,7 +82,8 @@ def check_rows(source: RecipientSource, rows: int) -> Iterator[Diagnostic]:
         return
     if source.rows is not None and source.rows != rows:
         words = f"`rows` says {source.rows:,}, and {source.path.name} has {rows:,}"
-        yield source.position.problem("audience-rows", words, f"write `rows: {rows}`")
+        place = source.rows_position or source.position
+        yield place.problem("audience-rows", words, f"write `rows: {rows}`")
     elif source.rows is None and is_encrypted(source.location):
         words = f"reviewers without the key do not see how many rows {source.path.name} has"
         yield source.position.problem("audience-rows-unsaid", words, f"write `rows: {rows}`", "warning")

@@ -311,6 +311,7 @@ class _Reader:
             phone_form=row.get("phone_form"),
             language_column=row.get("language_column"),
             rows=row.get("rows"),
+            rows_position=self._position(row, "rows") if "rows" in row else None,
             identity=self._identity,
         )
 

@@ -95,6 +95,7 @@ class FileRecipients:
         phone_form: the form of digits without a prefix; None to read them both ways.
         language_column: column of languages; None for the campaign's default.
         rows: its rows, as written for readers without its key; None if not written.
+        rows_position: where that is written.
         identity: the key of encrypted files; empty if there is none here.
     """
 
@@ -111,6 +112,7 @@ class FileRecipients:
     phone_form: PhoneForm | None = None
     language_column: str | None = None
     rows: int | None = None
+    rows_position: Position | None = None
     identity: str = field(default="", repr=False, compare=False)
 
     @property

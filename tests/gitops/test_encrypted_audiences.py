@@ -124,7 +124,9 @@ def _review(team: Team, identity: x25519.Identity) -> Job:
     job = team.review()
     assert job.result == "success", job.show()
     (comment,) = team.github.comments
-    assert "its audience is encrypted, and RUNNER\\_AGE\\_IDENTITY is not set; rows in it: 12" in comment["body"]
+    assert (
+        "its audience is encrypted, and RUNNER\\_AGE\\_IDENTITY is not set; rows in it: 12" in comment["body"]
+    )
     return job
 
 
