@@ -57,7 +57,7 @@ def test_what_is_read_is_what_was_encrypted(tmp_path: Path, plain: bytes, sizes:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.floats(0, 1, exclude_max=True), st.booleans())
-def test_a_changed_or_cut_file_is_an_error(tmp_path: Path, place: float, *, is_cut: bool) -> None:
+def test_a_changed_or_cut_file_is_an_error(tmp_path: Path, place: float, is_cut: bool) -> None:  # noqa: FBT001  hypothesis
     """Wherever a byte is changed, or the file ends early, reading to the end fails."""
     file = write(tmp_path, write_rows(6_000))
     content = bytearray(file.read_bytes())
