@@ -64,7 +64,8 @@ def find_encryption_problems(campaign: Campaign) -> Iterator[Diagnostic]:
     for source in (*campaign.recipients, *campaign.exclude):
         file = source if isinstance(source, FileRecipients) else None
         if campaign.policy.audience == "encrypted" and not (file and is_encrypted(file.location)):
-            words = f"this {'file of people' if file else 'phone'} is not encrypted, as `audience: encrypted` asks"
+            what = "file of people" if file else "phone"
+            words = f"this {what} is not encrypted, as `audience: encrypted` asks"
             hint = f"encrypt them with age: `csv:` with a file whose name ends in .csv{ENDING}"
             yield source.position.problem("audience-plain", words, hint)
         if file and file.rows is not None and is_pattern(file.location):

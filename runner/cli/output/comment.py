@@ -101,9 +101,9 @@ def _write_keyless(findings: PlanFindings, problems: Problems, about: str) -> Co
         for message in item.plan.messages:
             known = "not known" if texted is None else texted.get(message.id, 0)
             rows.append((item.campaign.name, message.id, message.recipients, known, pending[message.id]))
+    texts = f"{count_words(sum(int(row[-1]) for row in rows), 'text')} to send"
     counts = (
-        count_words(len(findings.planned), "campaign"),
-        f"{count_words(sum(int(row[-1]) for row in rows), 'text')} to send",
+        *((count_words(len(findings.planned), "campaign"), texts) if rows else ()),
         _count_sealed(findings.sealed),
         count_words(problems.error_count, "error"),
     )
@@ -116,7 +116,7 @@ def _write_keyless(findings: PlanFindings, problems: Problems, about: str) -> Co
         *_show_waves(findings.planned),
         Sentence(" · ".join(filter(None, counts)), "strong"),
     ]
-    blocks += [Sentence(note), TableBlock(header, rows)]
+    blocks += [Sentence(note), TableBlock(header, rows)] if rows else []
     head = write_heading("Campaign plan", findings.target_name) + about
     head += write_markdown(blocks, most_rows=MOST_ROWS)
     pieces = [Piece("Left out", findings.left_out, is_open=True)] if findings.left_out else []
@@ -137,6 +137,9 @@ def _write_counts(planned: Sequence[PlanResult], sealed: Sequence[Campaign], pro
         f"{count_words(sum(item.plan.recipients_to_send for item in planned), 'person', 'people')} to text",
         f"{segments} segment{'' if segments == '1' else 's'}",
         sum_up_later(item.plan for item in planned),
+    ]
+    counts = [
+        *(counts if planned else ()),
         _count_sealed(sealed),
         count_words(problems.error_count, "error"),
         count_words(problems.warning_count, "warning") if problems.warning_count else "",
