@@ -52,6 +52,7 @@ from runner.campaign.refused_parts import drop_invalid, find_schema_problems, li
 from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
 from runner.source.diagnostic import Diagnostic, Position
+from runner.source.encrypted import is_encrypted
 from runner.source.normalize import fold_answer
 from runner.source.quantity import parse_duration, parse_rate, parse_share
 from runner.source.storage import (
@@ -312,7 +313,8 @@ class _Reader:
             language_column=row.get("language_column"),
             rows=row.get("rows"),
             rows_position=self._position(row, "rows") if "rows" in row else None,
-            identity=self._identity,
+            # Others have no need for it, and may go to a cluster.
+            identity=self._identity if is_encrypted(written) else "",
         )
 
     def _sample(self, item: dict[str, Any], name: str) -> AudienceSample:
