@@ -65,6 +65,10 @@ class CampaignError(RunnerError):
     is_of_one_campaign = True
 
 
+class SealedAudienceError(CampaignError):
+    """An audience that cannot be read here: it is encrypted, and there is no key."""
+
+
 class LockfileError(CampaignError):
     """A lockfile that cannot be read or written, or was written with another key."""
 

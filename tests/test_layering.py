@@ -70,6 +70,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     ),
     "phonenumbers": (
         "runner.audience.phone",
+        "runner.audience.phone_search",
         "runner.audience.rows",
         "runner.timing.zone",
     ),
@@ -86,6 +87,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "fsspec": ("runner.source.storage",),
     "pyarrow": ("runner.workflow.report",),
     "pandas": ("runner.report.columns.spss", "runner.workflow.report"),
+    "pyrage": ("runner.source.encrypted",),
     "pyreadstat": ("runner.report.columns.spss",),
     "dask": ("runner.cluster.dask_connection",),
     "distributed": ("runner.cluster.dask_connection", "runner.cluster.dask_engine"),

@@ -20,6 +20,7 @@ from runner.audience.rows import (
     read_header,
     read_inline,
 )
+from runner.audience.sealing import check_rows, require_key
 from runner.audience.table import TableProblemError, normalize_name
 from runner.campaign.model import FileRecipients, InlineRecipient, RecipientSource, Variables
 from runner.errors import CampaignError
@@ -369,6 +370,7 @@ def iterate_source(
         # A file may lack the column if `vars` has everybody's date.
         needed = [name for name in dates if name not in campaign.vars]
         entries = _iterate_entries(source, problems, read, needed)
+    before = problems.error_count
     rows, read_phone, is_left_out = 0, phones.read, problems_of_rows.is_left_out
     for written, line, given, timezone, region, language, consent in entries:
         numbers = read_phone(written, line, region, timezone)
@@ -377,7 +379,10 @@ def iterate_source(
         rows += 1
         for phone in numbers:
             yield line, phone, given, timezone, region, language, consent
-    tally.rows += rows + problems_of_rows.invalid
+    rows += problems_of_rows.invalid
+    if role == "recipients" and problems.error_count == before:
+        problems.extend(check_rows(source, rows))
+    tally.rows += rows
     tally.invalid += problems_of_rows.invalid
     tally.landlines += findings.counts["landline"]
     tally.blanked += findings.counts["cell-blank"]
@@ -447,6 +452,7 @@ def find_named_column(campaign: Campaign, name: str) -> NamedColumn:
     if spellings:
         return NamedColumn(spellings[0], spellings)
     shown = sorted({one for one in names if normalize_name(one) not in phones})
+    require_key(campaign)
     close = difflib.get_close_matches(name, shown, n=1)
     raise CampaignError(
         f"the audience of {campaign.name} has no such column",

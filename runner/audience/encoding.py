@@ -9,12 +9,12 @@ import codecs
 import io
 import re
 import unicodedata
-from typing import TYPE_CHECKING, NamedTuple
-
-from runner.source.storage import open_binary
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    OpenFile = Callable[[], BinaryIO]
 
 _SAMPLE = 4
 _MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"), (codecs.BOM_UTF8, "utf-8-sig"))
@@ -88,9 +88,9 @@ def choose_encoding(start: bytes, named: str | None) -> str:
     return marked or {"x0x0": "utf-16-le", "0x0x": "utf-16-be"}.get(zeros, "utf-8-sig")
 
 
-def find_undefined(location: str, encoding: str) -> BytePlace | None:
+def find_undefined(open_file: OpenFile, encoding: str) -> BytePlace | None:
     """Return the file's first byte that an encoding has no character for, if any; raises OSError."""
-    for number, content in _iterate_lines(location):
+    for number, content in _iterate_lines(open_file):
         try:
             content.decode(encoding)
         except UnicodeDecodeError as error:
@@ -98,33 +98,33 @@ def find_undefined(location: str, encoding: str) -> BytePlace | None:
     return None
 
 
-def read_foreign(location: str) -> ForeignText | None:
+def read_foreign(open_file: OpenFile) -> ForeignText | None:
     """Return what a file that is not UTF-8 may say; None if it is UTF-8. Raises OSError."""
-    place = find_undefined(location, "utf-8")
+    place = find_undefined(open_file, "utf-8")
     if place is None:
         return None
     fields: dict[bytes, None] = {}
     # Whole lines: within one, Windows-1252 happens to be UTF-8 now and then, as in the German Spaß“.
-    for _, line in _iterate_foreign_lines(location, is_utf8=False):
+    for _, line in _iterate_foreign_lines(open_file, is_utf8=False):
         fields.update((field, None) for field in _FIELD.findall(line) if not field.isascii())
         if sum(map(len, fields)) > _ENOUGH:
             break
     first = next(iter(fields), b"")
     readings = {name: _show(first, name) for name in _rank_encodings(list(fields))}
-    utf8_line = next((number for number, _ in _iterate_foreign_lines(location, is_utf8=True)), None)
+    utf8_line = next((number for number, _ in _iterate_foreign_lines(open_file, is_utf8=True)), None)
     return ForeignText(place, readings, utf8_line)
 
 
-def _iterate_foreign_lines(location: str, *, is_utf8: bool) -> Iterator[tuple[int, bytes]]:
+def _iterate_foreign_lines(open_file: OpenFile, *, is_utf8: bool) -> Iterator[tuple[int, bytes]]:
     """Yield the lines that are not ASCII and are, or are not, UTF-8, each with its number from 1."""
-    for number, content in _iterate_lines(location):
+    for number, content in _iterate_lines(open_file):
         if not content.isascii() and (_decode(content, "utf-8") is not None) == is_utf8:
             yield number, content
 
 
-def _iterate_lines(location: str) -> Iterator[tuple[int, bytes]]:
+def _iterate_lines(open_file: OpenFile) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a file by universal newlines, each with its number from 1."""
-    with io.TextIOWrapper(open_binary(location), encoding="latin-1") as stream:  # one character a byte
+    with io.TextIOWrapper(open_file(), encoding="latin-1") as stream:  # one character a byte
         for number, line in enumerate(stream, start=1):
             yield number, line.encode("latin-1")
 

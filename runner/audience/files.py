@@ -83,7 +83,7 @@ def _missing(source: FileRecipients, written: Path) -> Diagnostic:
 
 def _check_url(source: FileRecipients, url: str) -> Iterator[Diagnostic]:
     try:
-        if _is_pattern(url):
+        if is_pattern(url):
             words = "" if list_matching(url) else f"no file matches {url}"
         else:
             words = "" if is_file(url) else f"there is no file {url}"
@@ -94,7 +94,7 @@ def _check_url(source: FileRecipients, url: str) -> Iterator[Diagnostic]:
 
 
 def _list_urls(url: str) -> list[str]:
-    if not _is_pattern(url):
+    if not is_pattern(url):
         return [url]
     try:
         return list_matching(url)
@@ -105,7 +105,7 @@ def _list_urls(url: str) -> list[str]:
 
 def _list_paths(path: Path) -> list[Path]:
     """Return the files that match a path; an existing file is meant literally."""
-    if not _is_pattern(str(path)) or _is_there(path.exists):
+    if not is_pattern(str(path)) or _is_there(path.exists):
         return [path]
     try:
         found = glob.glob(str(path), recursive=True)  # noqa: PTH207  keeps `..` and `.` as they are written
@@ -114,14 +114,15 @@ def _list_paths(path: Path) -> list[Path]:
     return sorted(match for match in map(Path, found) if _is_there(match.is_file))
 
 
-def _is_pattern(location: str) -> bool:
+def is_pattern(location: str) -> bool:
+    """Return whether a path or URL may match several files."""
     return not _WILD.isdisjoint(location)
 
 
 def _fixed_part(path: Path) -> Path:
     """Return the part of a path before its first pattern."""
     parts = path.parts
-    wild = next((index for index, part in enumerate(parts) if _is_pattern(part)), len(parts))
+    wild = next((index for index, part in enumerate(parts) if is_pattern(part)), len(parts))
     return Path(*parts[:wild])
 
 

@@ -24,8 +24,10 @@ from runner.audience.phone import (
     read_country_code,
     read_mended,
 )
+from runner.audience.sealing import describe_sealed, is_sealed
 from runner.audience.table import TableProblemError, name_columns, open_table
 from runner.campaign.model import ColumnKey, FileRecipients, InlineRecipient, Variables
+from runner.errors import SealedAudienceError
 from runner.source.diagnostic import Diagnostic, Problems
 from runner.source.normalize import suggest
 from runner.timing.dates import CellTime, read_time
@@ -377,8 +379,10 @@ def leave_out_blank(variables: Variables) -> Variables:
 
 
 def open_source(source: FileRecipients) -> AbstractContextManager[Table]:
-    """Open an audience file; raises TableProblemError."""
-    return open_table(source.path, source.location, source.encoding)
+    """Open an audience file; raises TableProblemError, SealedAudienceError."""
+    if is_sealed(source):
+        raise SealedAudienceError(describe_sealed(source.path.name, source.rows))
+    return open_table(source.path, source.location, source.encoding, source.identity)
 
 
 def read_header(source: FileRecipients) -> list[str]:
@@ -386,7 +390,7 @@ def read_header(source: FileRecipients) -> list[str]:
     try:
         with open_source(source) as table:
             return list(filter(None, name_columns(table.header)))
-    except (OSError, TableProblemError):
+    except (OSError, TableProblemError, SealedAudienceError):
         return []
 
 
@@ -417,7 +421,10 @@ def find_missing_columns(source: RecipientSource) -> list[Diagnostic]:
     """Return the columns that a source names and its file lacks; none if the file cannot be read."""
     problems = Problems()
     if isinstance(source, FileRecipients):
-        with contextlib.suppress(OSError, TableProblemError), open_source(source) as table:
+        with (
+            contextlib.suppress(OSError, TableProblemError, SealedAudienceError),
+            open_source(source) as table,
+        ):
             find_columns(source, table, problems)
     return list(problems)
 

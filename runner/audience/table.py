@@ -8,18 +8,19 @@ import re
 import unicodedata
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from runner.audience.encoding import BytePlace, choose_encoding, find_undefined, read_foreign
 from runner.source.diagnostic import Diagnostic, Position
+from runner.source.encrypted import EncryptedFileError, open_plain
 from runner.source.stand_in import find_stand_in
-from runner.source.storage import open_binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from runner.audience.encoding import ForeignText
+    from runner.audience.encoding import ForeignText, OpenFile
     from runner.source.stand_in import StandIn
 
 
@@ -151,7 +152,9 @@ def name_columns(header: Iterable[str]) -> list[str]:
 
 
 @contextmanager
-def open_table(file: Path, location: str | None = None, encoding: str | None = None) -> Iterator[Table]:
+def open_table(
+    file: Path, location: str | None = None, encoding: str | None = None, identity: str = ""
+) -> Iterator[Table]:
     """Open a CSV file and read its header.
 
     The file is UTF-8 or UTF-16, with or without a byte order mark, if no encoding is named. Its fields are
@@ -163,30 +166,33 @@ def open_table(file: Path, location: str | None = None, encoding: str | None = N
         file: for messages.
         location: a path or a URL.
         encoding: the encoding that a person names; None to detect it.
+        identity: the key of an encrypted file.
 
     Raises:
         TableProblemError: it cannot be opened, is no text, is in another encoding, has no header, or names a
             column twice.
     """
-    where = location or str(file)
+    open_file = partial(open_plain, location or str(file), identity)
     try:
-        with open_binary(where) as raw:
+        with open_file() as raw:
             start = raw.read(_START)
         if (stand_in := find_stand_in(start)) is not None:
             raise explain_stand_in(file, stand_in)
         if start.startswith(_WORKBOOKS):
             message = "this is a spreadsheet's own file, not a CSV file"
             raise table_problem(file, 1, "csv-workbook", message, "export the sheet as “CSV UTF-8”")
-        stream = io.TextIOWrapper(open_binary(where), encoding=choose_encoding(start, encoding))
+        stream = io.TextIOWrapper(open_file(), encoding=choose_encoding(start, encoding))
+        with stream:
+            yield _read_table(file, stream, open_file)
+    except EncryptedFileError as error:
+        raise table_problem(file, 1, error.code, error.message, error.hint) from None
     except OSError as error:
         raise table_problem(
             file, 1, "csv-unreadable", f"this file cannot be read: {error.strerror}"
         ) from None
-    with stream:
-        yield _read_table(file, stream, where)
 
 
-def _read_table(file: Path, stream: TextIO, location: str) -> Table:
+def _read_table(file: Path, stream: TextIO, open_file: OpenFile) -> Table:
     """Return the table in a text that begins with its header; its rows are read on from the stream.
 
     Raises:
@@ -198,8 +204,8 @@ def _read_table(file: Path, stream: TextIO, location: str) -> Table:
         for _ in range(skipped):
             stream.readline()
     except UnicodeError:
-        raise _not_readable(file, location, stream.encoding, 1) from None
-    records = _read_records(file, stream, location, delimiter, skipped + 1)
+        raise _not_readable(file, open_file, stream.encoding, 1) from None
+    records = _read_records(file, stream, open_file, delimiter, skipped + 1)
     line, cells = next(((n, row) for n, row in records if not _is_blank(row)), (1, []))
     header = [_INVISIBLE.sub("", cell).strip() for cell in cells]
     check_header(file, line, header)
@@ -212,7 +218,7 @@ def explain_stand_in(file: Path, found: StandIn) -> TableProblemError:
 
 
 def _read_records(
-    file: Path, stream: TextIO, location: str, delimiter: str, first: int
+    file: Path, stream: TextIO, open_file: OpenFile, delimiter: str, first: int
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the records of a text from its header on, in line `first`; blanks before a cell are left out."""
     lines = _refuse_nul(file, stream, first)
@@ -226,7 +232,7 @@ def _read_records(
         message = "a quote in this row is out of place, or opens and never closes, or a cell is too long"
         raise table_problem(file, line, "csv-syntax", message, _QUOTE_HINT) from None
     except UnicodeError:
-        raise _not_readable(file, location, stream.encoding, line) from None
+        raise _not_readable(file, open_file, stream.encoding, line) from None
 
 
 def _refuse_nul(file: Path, stream: TextIO, first: int) -> Iterator[str]:
@@ -276,14 +282,14 @@ def check_header(file: Path, line: int, header: list[str]) -> None:
         seen[folded] = name
 
 
-def _not_readable(file: Path, location: str, encoding: str, line: int) -> TableProblemError:
+def _not_readable(file: Path, open_file: OpenFile, encoding: str, line: int) -> TableProblemError:
     """Return the error for a file that is not in its encoding, noticed in this line."""
     if encoding.startswith("utf-16"):
         message = "this row is not UTF-16, as which the file is read"
         return table_problem(file, line, "csv-encoding", message, _ENCODING_HINT)
-    if encoding.startswith("utf-8") and (foreign := read_foreign(location)) is not None:
+    if encoding.startswith("utf-8") and (foreign := read_foreign(open_file)) is not None:
         return TableProblemError(_describe_foreign(file, foreign))
-    place = find_undefined(location, encoding) or BytePlace(line, 1, 0)
+    place = find_undefined(open_file, encoding) or BytePlace(line, 1, 0)
     message = f"byte 0x{place.value:02X} in this row is not {encoding}, which `encoding` says"
     where = Position(file, place.line, place.column)
     return TableProblemError(where.problem("csv-encoding", message, _ENCODING_HINT))

@@ -13,6 +13,7 @@ from runner.audience.consent import find_date_problem
 from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file
 from runner.audience.phone import REGION_HINT, find_region_fault
+from runner.audience.sealing import find_encryption_problems
 from runner.campaign.message_model import SCORED, AnswerCondition
 from runner.campaign.model import FileRecipients, RecipientSource
 from runner.campaign.translations import find_translation_problems
@@ -72,6 +73,7 @@ def check_campaign(
     yield from _check_schedule(campaign, document)
     yield from _check_policy(campaign, document)
     yield from _check_file_name(campaign)
+    yield from find_encryption_problems(campaign)
     for key, sources in (("recipients", campaign.recipients), ("exclude", campaign.exclude)):
         for index, source in enumerate(sources):
             yield from _check_region(source, document, [key, index, "region"])

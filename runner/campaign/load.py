@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file, expand_files
 from runner.audience.rows import find_missing_columns
+from runner.audience.sealing import is_sealed, list_encrypted
 from runner.campaign.checks import check_campaign
 from runner.campaign.message_model import (
     After,
@@ -51,6 +52,7 @@ from runner.campaign.refused_parts import drop_invalid, find_schema_problems, li
 from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
 from runner.source.diagnostic import Diagnostic, Position
+from runner.source.encrypted import is_encrypted
 from runner.source.normalize import fold_answer
 from runner.source.quantity import parse_duration, parse_rate, parse_share
 from runner.source.storage import (
@@ -75,7 +77,12 @@ _FILE_URL = "file://"
 
 @pause_collector()
 def load_campaign(
-    file: Path, *, current: Path, allowed: tuple[Path | str, ...] = (), needs_audience: bool = True
+    file: Path,
+    *,
+    current: Path,
+    allowed: tuple[Path | str, ...] = (),
+    needs_audience: bool = True,
+    identity: str = "",
 ) -> tuple[Campaign | None, list[Diagnostic]]:
     """Load one campaign file.
 
@@ -84,6 +91,7 @@ def load_campaign(
         current: the current folder, which bounds reading outside a git repository.
         allowed: further folders and URLs that the campaign may read from.
         needs_audience: whether a missing file of people is an error; else it is a warning.
+        identity: the key of encrypted audiences; empty if there is none.
 
     Returns:
         The campaign, None if there are errors; and every problem, warnings included.
@@ -103,7 +111,7 @@ def load_campaign(
     if not isinstance(document.data, dict):
         return None, problems
     knows_audience = not problems or drop_invalid(document.data, list_violations(document.data))
-    campaign = _Reader(document, roots[0]).read()
+    campaign = _Reader(document, roots[0], identity).read()
     problems.extend(slips)
     checked = check_campaign(campaign, document, roots, urls)
     problems.extend(checked if needs_audience else map(_tolerate, checked))
@@ -111,12 +119,13 @@ def load_campaign(
         problems.extend(_check_rest(campaign, roots, urls, knows_audience=knows_audience))
         return None, problems
     is_whole = needs_audience or not any(one.code == _NO_FILE for one in problems)
+    knows_audience = is_whole and not any(map(is_sealed, list_encrypted(campaign)))
     recipients, exclude = (
         tuple(_expand(each, is_whole=is_whole)) for each in (campaign.recipients, campaign.exclude)
     )
     digest = _digest(document.data)
     campaign = replace(campaign, recipients=recipients, exclude=exclude, stamp=stamp, digest=digest)
-    problems.extend(find_reference_problems(campaign, knows_audience=is_whole))
+    problems.extend(find_reference_problems(campaign, knows_audience=knows_audience))
     return None if any(problem.severity == "error" for problem in problems) else campaign, problems
 
 
@@ -164,7 +173,7 @@ def _check_rest(
     ]
     for source in expand_files(sound):
         yield from find_missing_columns(source)
-    knows_audience = knows_audience and len(sound) == len(files)
+    knows_audience = knows_audience and len(sound) == len(files) and not any(map(is_sealed, files))
     recipients = tuple(expand_files(campaign.recipients)) if knows_audience else ()
     campaign = replace(campaign, recipients=recipients)
     yield from find_reference_problems(campaign, knows_audience=knows_audience)
@@ -229,8 +238,9 @@ def read_text(
 class _Reader:
     """A converter of a document that fits the schema to a campaign that may read files below `root`."""
 
-    def __init__(self, document: YamlDocument, root: Path) -> None:
+    def __init__(self, document: YamlDocument, root: Path, identity: str) -> None:
         self._document = document
+        self._identity = identity
         self._root = root
         self._position = document.position_of
         self._wave: str = document.data.get("wave", "")
@@ -310,6 +320,10 @@ class _Reader:
             skips_invalid=row.get("invalid_rows") == "skip",
             phone_form=row.get("phone_form"),
             language_column=row.get("language_column"),
+            rows=row.get("rows"),
+            rows_position=self._position(row, "rows") if "rows" in row else None,
+            # Others have no need for it, and may go to a cluster.
+            identity=self._identity if is_encrypted(written) else "",
         )
 
     def _sample(self, item: dict[str, Any], name: str) -> AudienceSample:

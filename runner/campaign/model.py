@@ -27,6 +27,7 @@ Variables: TypeAlias = Mapping[str, Variable]
 PhoneForm = Literal["international", "national"]
 """The form of phones that are digits with neither `+` nor another prefix."""
 Landlines = Literal["refuse", "warn", "allow"]
+AudienceRule = Literal["any", "encrypted"]
 ColumnKey = Literal[
     "phone_column",
     "timezone_column",
@@ -94,6 +95,9 @@ class FileRecipients:
         skips_invalid: True to skip unreadable rows instead of reporting errors.
         phone_form: the form of digits without a prefix; None to read them both ways.
         language_column: column of languages; None for the campaign's default.
+        rows: its rows, as written for readers without its key; None if not written.
+        rows_position: where that is written.
+        identity: the key of encrypted files; empty if there is none here.
     """
 
     path: Path
@@ -108,6 +112,9 @@ class FileRecipients:
     skips_invalid: bool = False
     phone_form: PhoneForm | None = None
     language_column: str | None = None
+    rows: int | None = None
+    rows_position: Position | None = None
+    identity: str = field(default="", repr=False, compare=False)
 
     @property
     def columns(self) -> dict[ColumnKey, str]:
@@ -195,6 +202,7 @@ class Policy:
             numbers.
         review_margin: share by which recipients may exceed the number in the pull request's comment.
         sender: the name that the first text to a person must say; None if there is no such rule.
+        audience: whether people may only stand in encrypted files.
     """
 
     consent: ConsentRule = "not_required"
@@ -209,6 +217,7 @@ class Policy:
     review_margin: Fraction = DEFAULT_REVIEW_MARGIN
     landlines: Landlines = "warn"
     sender: str | None = None
+    audience: AudienceRule = "any"
 
 
 LockfileKind = Literal["full", "counts"]

@@ -27,6 +27,8 @@ _SETTINGS = {
     # Reads take no locks that could stop another git command.
     "GIT_OPTIONAL_LOCKS": "0",
 }
+_AUDIENCE_KEY = "RUNNER_AGE_IDENTITY"
+"""Kept from git and the programs that it starts: hooks, helpers, filters."""
 
 
 class GitError(RunnerError):
@@ -64,6 +66,13 @@ class Git:
         self.timeout_s = timeout_s
         self._settings = {**_SETTINGS, **(settings or {})}
 
+    @property
+    def _inherited(self) -> dict[str, str]:
+        """The environment of git and what it starts, which need no key of audiences."""
+        inherited = {**os.environ, **self._settings}
+        inherited.pop(_AUDIENCE_KEY, None)
+        return inherited
+
     def ask(
         self, *arguments: str, text: str | None = None, environment: Mapping[str, str] | None = None
     ) -> GitAnswer:
@@ -74,7 +83,7 @@ class Git:
                 command,
                 cwd=self._folder,
                 input=text or "",
-                env={**os.environ, **self._settings, **(environment or {})},
+                env={**self._inherited, **(environment or {})},
                 capture_output=True,
                 encoding="utf-8",
                 errors="replace",
@@ -98,7 +107,7 @@ class Git:
             return subprocess.Popen(  # noqa: S603  as in `ask`
                 ["git", *arguments],  # noqa: S607
                 cwd=self._folder,
-                env={**os.environ, **self._settings},
+                env=self._inherited,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

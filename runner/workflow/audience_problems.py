@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from runner.audience.audience import AudienceTally, find_export_problems, iterate_audience
 from runner.audience.rows import find_missing_columns
+from runner.audience.sealing import is_sealed, list_encrypted
 from runner.campaign.text_checks import find_unknown_variables
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
-from runner.plan.planner import Planner
+from runner.plan.planner import AudiencePass, Planner
 from runner.source.diagnostic import Problems
 from runner.timing.legal_hours import load_law, locate
 from runner.wording import count_people
@@ -26,8 +27,12 @@ if TYPE_CHECKING:
 def find_audience_problems(campaign: Campaign, problems: Problems) -> CampaignPlan | None:
     """Render every text for every recipient as if nobody had been texted; return the plan.
 
-    Returns None if there are errors; they go to `problems`.
+    Returns None if there are errors, which go to `problems`. Without the key of an encrypted audience, texts
+    are only compiled.
     """
+    if any(map(is_sealed, list_encrypted(campaign))):
+        AudiencePass.compile(campaign, PlanOptions(), None, problems)
+        return None
     known = problems.error_count
     plan = Planner(campaign, "", RecordedDeliveries({}, {}), None, PlanOptions()).make_plan(problems)
     if problems.error_count == known:

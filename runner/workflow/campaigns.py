@@ -134,11 +134,13 @@ def load_campaigns(
     problems: Problems,
     *,
     needs_audience: bool = True,
+    identity: str = "",
 ) -> Loaded:
     """Load campaign files; problems go to `problems`.
 
     `paths` are files and folders, by default the default folder; `allowed` are further folders and URLs that
-    campaigns may read from. Unless `needs_audience`, a missing file of people is no error.
+    campaigns may read from. Unless `needs_audience`, a missing file of people is no error. `identity` is the
+    key of encrypted audiences, if there is one.
     """
     files = find_campaign_files(paths)
     loaded: dict[Path, Campaign] = {}
@@ -146,7 +148,11 @@ def load_campaigns(
     claims: dict[Path, tuple[str, ...]] = {}
     for file in files:
         campaign, found = load_campaign(
-            file, current=Path.cwd(), allowed=tuple(allowed), needs_audience=needs_audience
+            file,
+            current=Path.cwd(),
+            allowed=tuple(allowed),
+            needs_audience=needs_audience,
+            identity=identity,
         )
         problems.extend(found)
         if campaign is None:

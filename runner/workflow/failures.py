@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from runner.document import FailedCampaign
-from runner.errors import PausedError, RunnerError
+from runner.errors import PausedError, RunnerError, SealedAudienceError
 from runner.source.diagnostic import Problems
 from runner.wording import write_table
 from runner.workflow.campaigns import (
@@ -52,13 +52,14 @@ class Failures:
 
     `total` is the number of the command's campaigns; `problems` are those found and shown so far; `claimed`
     has the names, also former ones, of all campaigns that were loaded or left out; `campaigns` are the loaded
-    ones.
+    ones. With `accepts_sealed` campaigns whose audience cannot be read here are no failures.
     """
 
     def __init__(self, *, is_apart: bool = True, is_tolerant: bool = False) -> None:
         self._is_apart = is_apart
         self.is_tolerant = is_tolerant
         self._found: dict[Path, Failure] = {}
+        self.accepts_sealed = False
         self.total = 0
         self._is_known_pause: Callable[[Path], bool] = lambda _: False
         self.problems = Problems()
@@ -80,6 +81,12 @@ class Failures:
         """The campaigns that were left out."""
         return tuple(self._found.values())
 
+    @property
+    def sealed(self) -> tuple[Campaign, ...]:
+        """The campaigns that were left out since their audience cannot be read here."""
+        errors = self.errors
+        return tuple(one for one in self.campaigns if isinstance(errors.get(one.file), SealedAudienceError))
+
     def accept_pauses(self, is_known: Callable[[Path], bool]) -> None:
         """Accept pauses of campaigns that `is_known` names by file: they are no failures."""
         self._is_known_pause = is_known
@@ -97,7 +104,9 @@ class Failures:
             RunnerError: there is no campaign.
         """
         found = Problems()
-        loaded = load_campaigns(scope.paths, scope.allowed, found, needs_audience=needs_audience)
+        loaded = load_campaigns(
+            scope.paths, scope.allowed, found, needs_audience=needs_audience, identity=scope.identity
+        )
         loaded.say_if_none(quiet=scope.quiet)
         self.claimed, self.campaigns = loaded.claimed, loaded.campaigns
         self.total = len(loaded.files)
@@ -173,6 +182,8 @@ class Failures:
             self._found.setdefault(one.file, Failure(one.file, one.name, error))
 
     def _is_accepted(self, file: Path, error: RunnerError) -> bool:
+        if self.accepts_sealed and isinstance(error, SealedAudienceError):
+            return True
         return isinstance(error, PausedError) and self._is_known_pause(file)
 
     def _keeps_apart(self, error: RunnerError) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from runner.git.lease import LEASE_S
 from runner.settings import read_settings
 from runner.source.diagnostic import Problems
+from runner.source.encrypted import VARIABLE
 from runner.source.storage import is_url
 from runner.workflow.campaigns import load_campaigns, refuse_errors
 
@@ -56,6 +57,11 @@ class Scope:
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     shared: dict[object, Any] | None = field(default=None, repr=False)
 
+    @property
+    def identity(self) -> str:
+        """The key of encrypted audiences; empty if there is none."""
+        return self.environ.get(VARIABLE, "").strip()
+
     def share(self, key: object, make: Callable[[], _Shared]) -> _Shared:
         """Return what `make` makes; where use cases share, it is made once for each key."""
         if self.shared is None:
@@ -83,7 +89,7 @@ class Scope:
             RunnerError: there is no campaign, and the folder is not one for campaigns.
         """
         problems = Problems()
-        loaded = load_campaigns(self.paths, self.allowed, problems)
+        loaded = load_campaigns(self.paths, self.allowed, problems, identity=self.identity)
         loaded.say_if_none(quiet=self.quiet)
         refuse_errors(problems, quiet=self.quiet)
         return loaded.campaigns

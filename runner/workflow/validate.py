@@ -22,6 +22,7 @@ from runner.text.template import TextCompiler
 from runner.timing.legal_hours import load_law
 from runner.workflow.audience_problems import count_places, find_audience_problems
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
+from runner.workflow.committed_phones import search_phones
 from runner.workflow.observer import note
 from runner.workflow.testing.cases import find_test_files, read_tests
 
@@ -144,13 +145,19 @@ class ValidationDocument(Document, frozen=True):
     silenced: tuple[SilencedWarnings, ...]
 
 
-def validate_campaigns(scope: Scope) -> Validation:
-    """Find every problem of every campaign, `targets.yaml` and file of tests; no service is asked."""
+def validate_campaigns(scope: Scope, *, searches_phones: bool = False) -> Validation:
+    """Find every problem of every campaign, `targets.yaml` and file of tests; no service is asked.
+
+    With `searches_phones`, and where a campaign requires encrypted audiences, also phone numbers in what git
+    keeps.
+    """
     problems = Problems()
     _check_targets(scope, problems)
-    loaded = load_campaigns(scope.paths, scope.allowed, problems)
+    loaded = load_campaigns(scope.paths, scope.allowed, problems, identity=scope.identity)
     for file in find_test_files(scope.paths):
         problems.extend(read_tests(file)[1])
+    if searches_phones or any(one.policy.audience == "encrypted" for one in loaded.campaigns):
+        problems.extend(search_phones(scope.paths, loaded.campaigns))
     plans: list[CampaignPlan] = []
     for campaign in loaded.campaigns:
         problems.extend(_find_derived_name(campaign))

@@ -44,7 +44,7 @@ OTHERS = [
 
 def read(file: Path, content: bytes) -> dict[str, str]:
     file.write_bytes(b"phone,name\n+14155550101," + content + b"\n")
-    foreign = read_foreign(str(file))
+    foreign = read_foreign(lambda: file.open("rb"))
     assert foreign is not None
     return foreign.readings
 

@@ -84,7 +84,7 @@ def test_a_line_that_is_windows_1252_elsewhere_is_no_mixture(tmp_path: Path) -> 
     """Two bytes that would be a character of UTF-8 are none where the rest of the line is not UTF-8."""
     file = tmp_path / "table.csv"
     file.write_bytes("name\n„Spaß“\n«\xa0café\xa0»\n".encode("cp1252"))
-    foreign = read_foreign(str(file))
+    foreign = read_foreign(lambda: file.open("rb"))
     assert foreign is not None
     assert (foreign.utf8_line, foreign.readings["windows-1252"]) == (None, "„Spaß“")
 
@@ -96,7 +96,7 @@ def test_the_byte_that_is_not_utf_8_is_found(tmp_path: Path, text: str, offset: 
     file = tmp_path / "table.csv"
     file.write_bytes(before + b"\xeb" + text.encode("cp1252"))
     lines = re.split(rb"\r\n|\r|\n", before)
-    found = read_foreign(str(file))
+    found = read_foreign(lambda: file.open("rb"))
     assert found is not None
     assert found.place == BytePlace(len(lines), len(lines[-1]) + 1, 0xEB)
 

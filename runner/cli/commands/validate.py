@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @path_scope
+@click.option("--phones", is_flag=True, help="Search what git keeps of campaigns for phone numbers, too.")
 @format_option("human", "json", "markdown", "github", "sarif")
-def validate(scope: Scope, format_: str) -> int:
+def validate(scope: Scope, format_: str, *, phones: bool) -> int:
     """Find all problems of all campaigns, each with file, line, column and a remedy.
 
     Also checks the `targets.yaml` beside them. Texts are rendered for all recipients; nothing is sent and no
@@ -38,13 +39,18 @@ def validate(scope: Scope, format_: str) -> int:
     The format `github` annotates lines of the pull request, and writes a table to the job's summary; `sarif`
     is for code scanning.
 
+    With `--phones` what git keeps below `campaigns/` is searched for phone numbers outside of audiences. They
+    are warnings, and errors if a campaign says `policy.audience: encrypted`, which has them searched for by
+    itself.
+
     Examples:
         runner validate
         runner validate campaigns/customer-pulse.yaml
         runner validate --format github
+        runner validate --phones
         runner validate --format sarif >runner.sarif
     """
-    found = validate_campaigns(scope)
+    found = validate_campaigns(scope, searches_phones=phones)
     writers = {"markdown": write_markdown, "github": write_github, "sarif": write_sarif}
     if format_ == "json":
         print_json(found.document)

@@ -32,6 +32,7 @@ from runner.workflow.review.publishing import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from runner.campaign.model import Campaign
     from runner.view.blocks import Block
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.review.plan_comment import PlanFindings
@@ -47,7 +48,7 @@ def write_comment(findings: PlanFindings) -> CommentText:
     problems = problems or Problems()
     if findings.texted is not None:
         return _write_keyless(findings, problems, about)
-    if findings.planned:
+    if findings.planned or findings.sealed:
         return _write_plan(findings, problems, about)
     if problems.error_count or findings.left_out:
         return write_problem_text(problems, target, about, findings.left_out)
@@ -64,7 +65,7 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
         for text in item.plan.refusals
     ]
     title = "Campaign plan: stopped by a limit" if refusals else "Campaign plan"
-    counts = Sentence(_write_counts(planned, problems), "strong")
+    counts = Sentence(_write_counts(planned, findings.sealed, problems), "strong")
     sums = write_markdown([*_show_waves(planned), counts])
     head = write_heading(title, findings.target_name) + about + sums
     pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
@@ -76,7 +77,8 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
         later = sum_up_later([plan])
         body = [Sentence(show_path(plan.campaign.file)), *show_campaign(plan)]
         pieces += _fold(f"{name}: {people} to text{f', {later}' if later else ''}", body)
-        pieces.append(_example_piece(item))
+        pieces.append(_example_piece(item.campaign))
+    pieces += map(_example_piece, findings.sealed)
     return CommentText(head, (*pieces, *list_problem_pieces(problems)))
 
 
@@ -99,9 +101,10 @@ def _write_keyless(findings: PlanFindings, problems: Problems, about: str) -> Co
         for message in item.plan.messages:
             known = "not known" if texted is None else texted.get(message.id, 0)
             rows.append((item.campaign.name, message.id, message.recipients, known, pending[message.id]))
+    texts = f"{count_words(sum(int(row[-1]) for row in rows), 'text')} to send"
     counts = (
-        count_words(len(findings.planned), "campaign"),
-        f"{count_words(sum(int(row[-1]) for row in rows), 'text')} to send",
+        *((count_words(len(findings.planned), "campaign"), texts) if rows else ()),
+        _count_sealed(findings.sealed),
         count_words(problems.error_count, "error"),
     )
     note = (
@@ -109,8 +112,11 @@ def _write_keyless(findings: PlanFindings, problems: Problems, about: str) -> Co
         "texted, and not who of them is among these, or who has opted out: the plan after the merge says it."
     )
     header = ("campaign", "message", "people", "texted already", "texts to send, now or later")
-    blocks: list[Block] = [*_show_waves(findings.planned), Sentence(" · ".join(counts), "strong")]
-    blocks += [Sentence(note), TableBlock(header, rows)]
+    blocks: list[Block] = [
+        *_show_waves(findings.planned),
+        Sentence(" · ".join(filter(None, counts)), "strong"),
+    ]
+    blocks += [Sentence(note), TableBlock(header, rows)] if rows else []
     head = write_heading("Campaign plan", findings.target_name) + about
     head += write_markdown(blocks, most_rows=MOST_ROWS)
     pieces = [Piece("Left out", findings.left_out, is_open=True)] if findings.left_out else []
@@ -118,11 +124,12 @@ def _write_keyless(findings: PlanFindings, problems: Problems, about: str) -> Co
         if any(message.pending for message in item.plan.messages):
             coming = list_coming(item.plan, is_detailed=False, at_most=True)
             pieces += _fold(f"{item.campaign.name}: what comes, at most", [coming])
-        pieces.append(_example_piece(item))
+        pieces.append(_example_piece(item.campaign))
+    pieces += map(_example_piece, findings.sealed)
     return CommentText(head, (*pieces, *list_problem_pieces(problems)))
 
 
-def _write_counts(planned: Sequence[PlanResult], problems: Problems) -> str:
+def _write_counts(planned: Sequence[PlanResult], sealed: Sequence[Campaign], problems: Problems) -> str:
     messages = (message for item in planned for message in item.plan.messages)
     segments = write_span(sum_spans(Span(one.segments_min, one.segments_max) for one in messages))
     counts = [
@@ -130,13 +137,22 @@ def _write_counts(planned: Sequence[PlanResult], problems: Problems) -> str:
         f"{count_words(sum(item.plan.recipients_to_send for item in planned), 'person', 'people')} to text",
         f"{segments} segment{'' if segments == '1' else 's'}",
         sum_up_later(item.plan for item in planned),
+    ]
+    counts = [
+        *(counts if planned else ()),
+        _count_sealed(sealed),
         count_words(problems.error_count, "error"),
         count_words(problems.warning_count, "warning") if problems.warning_count else "",
     ]
     return " · ".join(filter(None, counts))
 
 
-def _example_piece(item: PlanResult) -> Piece:
+def _count_sealed(sealed: Sequence[Campaign]) -> str:
+    """Return how many campaigns text nobody knows here whom; empty if there are none."""
+    return f"{count_words(len(sealed), 'campaign')} whose people are not known here" if sealed else ""
+
+
+def _example_piece(campaign: Campaign) -> Piece:
     """Return a conversation of each message and arm of a campaign, without names of people."""
-    title = f"{item.campaign.name}: what is sent, with variables by their names"
-    return next(_fold(title, list(show_example(item.campaign))))
+    title = f"{campaign.name}: what is sent, with variables by their names"
+    return next(_fold(title, list(show_example(campaign))))

@@ -74,7 +74,7 @@ def _show_source(problem: Diagnostic, files: dict[Path, list[str]]) -> Iterator[
     if (
         file.suffix not in _SHOWN
         or file.stem == "targets"
-        or problem.code.startswith("recipient")
+        or problem.code.startswith(("recipient", "phone-committed"))
         or is_barred
     ):
         return

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from runner.audience.sealing import require_plain
 from runner.cluster.address import Address, parse_address
 from runner.cluster.audience_scatter import choose_partitions
 from runner.cluster.campaign_plan import plan_on_cluster
@@ -90,6 +91,7 @@ class ClusterPlanning:
             before: Sequence[PlanResult],
             problems: Problems,
         ) -> PlanResult | None:
+            require_plain(campaign)
             known, key = record.known, self.workspace.key
             job = PlanJob(
                 campaign,

@@ -12,6 +12,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
+from runner.audience.sealing import require_key
 from runner.campaign.checks import find_late_follow_ups
 from runner.campaign.lint import silence_warnings
 from runner.errors import LimitError, PausedError, RunnerError, UsageError
@@ -181,6 +182,7 @@ class _Turn:
         options: PlanOptions,
         before: Sequence[PlanResult],
     ) -> PlanResult | None:
+        require_key(campaign)
         problems = Problems()
         item = make_plan(campaign, record, options, before, problems)
         if self.now is not None and record.known.is_empty():

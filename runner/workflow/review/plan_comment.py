@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from runner.audience.sealing import count_rows
 from runner.errors import LimitError, MissingKeyError, RunnerError
 from runner.git.command import GitError
 from runner.github.comments import write_marker
@@ -33,6 +34,7 @@ from runner.workflow.workspace.workspace import Workspace
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from runner.campaign.model import Campaign
     from runner.service.target import Target
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.review.publishing import CommentText
@@ -51,6 +53,7 @@ class PlanFindings:
         changed: full names of sent messages whose texts are others now.
         texted: without the key, the number of people on record by message (None if not known), for each plan.
         problems: all problems; None if the campaigns were not read.
+        sealed: the campaigns whose encrypted audience cannot be read here.
         left_out: a Markdown table of the campaigns that could not be planned.
         failure: the reason why nothing could be planned.
         error: to be raised once the comment is written.
@@ -64,6 +67,7 @@ class PlanFindings:
     changed: Sequence[str] = ()
     texted: Sequence[Mapping[str, int] | None] | None = None
     problems: Problems | None = None
+    sealed: Sequence[Campaign] = ()
     left_out: str = ""
     failure: RunnerError | None = None
     error: RunnerError | None = None
@@ -89,7 +93,7 @@ def find_plan(scope: Scope, remote: str) -> PlanFindings:
 
 def keep_plan_comment(findings: PlanFindings, text: CommentText, *, quiet: bool) -> None:
     """Keep one comment on the pull request; without GitHub, write it elsewhere."""
-    if findings.planned:
+    if findings.planned or findings.sealed:
         text = replace(text, numbers=_write_numbers(findings))
 
     def keep() -> None:
@@ -128,7 +132,7 @@ def _read_remote(findings: PlanFindings, workspace: Workspace) -> None:
 
 
 def _plan(findings: PlanFindings, workspace: Workspace, scope: Scope) -> None:
-    failures = Failures()
+    failures = _open_failures()
     try:
         with workspace.open_ledger_for_reading() as ledger:
             planned = plan_on_record(workspace, scope, ledger, failures)
@@ -141,22 +145,29 @@ def _plan(findings: PlanFindings, workspace: Workspace, scope: Scope) -> None:
     if missing is not None and is_of_pull_request(os.environ):
         _find_bounds(findings, workspace, scope, missing)
         return
-    findings.planned, findings.changed = planned, changed
+    findings.planned, findings.changed, findings.sealed = planned, changed, failures.sealed
     findings.problems, findings.left_out = failures.problems, failures.markdown()
     # A pause stops sending, but no merge of a pull request.
     failures.accept_pauses(lambda _: True)
     try:
         kept = leave_out_refused(planned, failures)
-        findings.code = failures.find_exit_code(0 if kept else None)
+        findings.code = failures.find_exit_code(0 if kept or findings.sealed else None)
     except LimitError as error:
         findings.error = error
 
 
+def _open_failures() -> Failures:
+    """Return the failures of a review; jobs of pull requests get no key for audiences."""
+    failures = Failures()
+    failures.accepts_sealed = is_of_pull_request(os.environ)
+    return failures
+
+
 def _find_bounds(findings: PlanFindings, workspace: Workspace, scope: Scope, missing: RunnerError) -> None:
     """Plan without the key to read the record, in which people can just be counted."""
-    failures = Failures()
+    failures = _open_failures()
     planned = plan_without_key(workspace, scope, failures)
-    if not planned:
+    if not planned and not failures.sealed:
         raise missing
     warn(
         f"planned without knowing who was texted, since this pull request gets no secrets: {missing.message}"
@@ -166,6 +177,7 @@ def _find_bounds(findings: PlanFindings, workspace: Workspace, scope: Scope, mis
         None if one is None else {name: len(got) for name, got in one.get(item.campaign.wave, {}).items()}
         for item, one in zip(planned, texted, strict=True)
     ]
+    findings.sealed = failures.sealed
     findings.planned = [_add_wave(item, one or {}) for item, one in zip(planned, texted, strict=True)]
     findings.problems, findings.left_out = failures.problems, failures.markdown()
     findings.code = failures.find_exit_code(0)
@@ -192,6 +204,12 @@ def _write_numbers(findings: PlanFindings) -> str:
         }
         for item, known in zip(findings.planned, texted, strict=True)
     }
+    # Nobody can be texted who is in no row, and another number of rows is an error.
+    campaigns |= {
+        hide_phones(one.name): {hide_phones(message.id): rows for message in one.messages}
+        for one in findings.sealed
+        if (rows := count_rows(one))
+    }
     return write_numbers(PlanNumbers(findings.target_name, campaigns))
 
 
@@ -200,7 +218,7 @@ def _explain(findings: PlanFindings, error: RunnerError, scope: Scope) -> None:
     findings.error = error
     problems = Problems()
     with suppress(RunnerError):
-        load_campaigns(scope.paths, scope.allowed, problems)
+        load_campaigns(scope.paths, scope.allowed, problems, identity=scope.identity)
     if problems.error_count:
         findings.problems = problems
         return

@@ -29,7 +29,8 @@ def ci() -> None:
     campaigns if one fails.
 
     What GitHub needs, once: the environment campaigns, for the branch main only, without reviewers, with the
-    secrets RUNNER_USERNAME, RUNNER_API_KEY and RUNNER_STATE_KEY (`runner key new`); the environment
+    secrets RUNNER_USERNAME, RUNNER_API_KEY and RUNNER_STATE_KEY (`runner key new`), and RUNNER_AGE_IDENTITY
+    for encrypted audiences; the environment
     campaigns-approval, for main only, whose required reviewers approve plans; a ruleset for main that asks
     for reviewed pull requests and the check Review. docs/how-to/github.md says more.
 
