@@ -48,6 +48,7 @@ from runner.campaign.model import (
     Variants,
 )
 from runner.campaign.refused_parts import drop_invalid, find_schema_problems, list_violations
+from runner.campaign.rules import find_broken_rules, read_rules
 from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
 from runner.source.diagnostic import Diagnostic, Position
@@ -74,15 +75,21 @@ _FILE_URL = "file://"
 
 @pause_collector()
 def load_campaign(
-    file: Path, *, current: Path, allowed: tuple[Path | str, ...] = (), needs_audience: bool = True
+    file: Path,
+    *,
+    current: Path,
+    allowed: tuple[Path | str, ...] = (),
+    needs_audience: bool = True,
+    keeps_rules: bool = True,
 ) -> tuple[Campaign | None, list[Diagnostic]]:
-    """Load one campaign file.
+    """Load one campaign file, with the defaults and rules of the files `targets.yaml` that hold for it.
 
     Args:
         file: the campaign file.
         current: the current folder, which bounds reading outside a git repository.
         allowed: further folders and URLs that the campaign may read from.
         needs_audience: whether a missing file of people is an error; else it is a warning.
+        keeps_rules: whether a broken rule of `targets.yaml` is an error; without, nothing may be sent.
 
     Returns:
         The campaign, None if there are errors; and every problem, warnings included.
@@ -97,13 +104,16 @@ def load_campaign(
         document = read_yaml(text, file)
     except YamlProblemError as error:
         return None, [error.diagnostic]
-    problems = [*document.problems, *find_schema_problems(document)]
     slips = list(find_slips(document))
+    rules, wrong = read_rules(document, current)
+    problems = [*document.problems, *find_schema_problems(document)]
     if not isinstance(document.data, dict):
         return None, problems
-    knows_audience = not problems or drop_invalid(document.data, list_violations(document.data))
-    campaign = _Reader(document, roots[0]).read()
-    problems.extend(slips)
+    violations = list_violations(document.data) if problems else []
+    broken = list(find_broken_rules(document, rules, violations)) if keeps_rules else []
+    knows_audience = not problems or drop_invalid(document.data, violations)
+    campaign = replace(_Reader(document, roots[0]).read(), rules=rules)
+    problems = [*wrong, *problems, *slips, *broken]
     checked = check_campaign(campaign, document, roots, urls)
     problems.extend(checked if needs_audience else map(_tolerate, checked))
     if any(problem.severity == "error" for problem in problems):

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from fractions import Fraction
 from itertools import takewhile
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from runner.campaign.message_model import AnswerCondition, Arm, Languages, Message, Question, When
 from runner.timing.schedule import Schedule
@@ -297,6 +298,41 @@ class Rollout:
     is_seeded: bool = False
 
 
+class AppliedDefault(NamedTuple):
+    """A value that a campaign takes from `defaults` of a targets.yaml: its key, as in `policy.consent`."""
+
+    key: str
+    value: Any
+    position: Position
+
+
+class RequiredRule(NamedTuple):
+    """A bound of `require` in a targets.yaml; `place` is its file and line, for messages."""
+
+    name: str
+    bound: Any
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignRules:
+    """What the files `targets.yaml` say of a campaign.
+
+    Attributes:
+        digest: of all of it but what only reports read; empty if they say nothing.
+        stamps: of the files, those that are missing included, by path.
+    """
+
+    defaults: tuple[AppliedDefault, ...] = ()
+    required: tuple[RequiredRule, ...] = ()
+    digest: str = ""
+    stamps: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
+
+    def find(self, name: str) -> RequiredRule | None:
+        """Return the strictest rule of a name; None if there is none."""
+        return min((one for one in self.required if one.name == name), key=attrgetter("bound"), default=None)
+
+
 @dataclass(frozen=True, slots=True)
 class Campaign:
     """A whole campaign file; the phones in it stay out of its `repr`, which may end up in a log.
@@ -325,6 +361,7 @@ class Campaign:
         wave: the occasion on which everyone is texted again; empty if there is none.
         rollout: the steps in which its audience is texted; None for all at once.
         shows_comments: whether reports quote answers in people's own words.
+        rules: what the files `targets.yaml` say of it.
         stamp: of the file when it was read (`stamp_file`).
         digest: of all that the file says, without comments, layout and what only reports read.
     """
@@ -357,6 +394,7 @@ class Campaign:
     rollout: Rollout | None = None
     shows_comments: bool = False
     languages: Languages | None = None
+    rules: CampaignRules = field(default_factory=CampaignRules)
     stamp: object = field(default=None, compare=False, repr=False)
     digest: str = field(default="", compare=False, repr=False)
 

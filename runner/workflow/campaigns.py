@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from runner.errors import CampaignError, RunnerError
 from runner.github.workflows import list_folders
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
 from runner.source.storage import repository_root
+from runner.source.targets_file import CAMPAIGNS_FOLDER, TARGETS_FILE
 from runner.wording import count_words
 from runner.workflow.observer import note, show_problems
 
@@ -20,10 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from runner.campaign.model import Campaign
-    from runner.source.diagnostic import Problems
+    from runner.source.diagnostic import Diagnostic, Problems
 
-DEFAULT_FOLDER = Path("campaigns")
-TARGETS_FILE = "targets.yaml"
+DEFAULT_FOLDER = Path(CAMPAIGNS_FOLDER)
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 """The beginning of a path made of a URL, which has lost one of its slashes."""
 _RIVAL_HINT = (
@@ -111,11 +111,13 @@ def load_campaigns(
     problems: Problems,
     *,
     needs_audience: bool = True,
+    keeps_rules: bool = True,
 ) -> Loaded:
     """Load campaign files; problems go to `problems`.
 
     `paths` are files and folders, by default the default folder; `allowed` are further folders and URLs that
-    campaigns may read from. Unless `needs_audience`, a missing file of people is no error.
+    campaigns may read from. Unless `needs_audience`, a missing file of people is no error. Unless it
+    `keeps_rules`, as where nothing is sent, bounds of `targets.yaml` are left out.
     """
     files = find_campaign_files(paths)
     loaded: dict[Path, Campaign] = {}
@@ -123,9 +125,15 @@ def load_campaigns(
     claims: dict[Path, tuple[str, ...]] = {}
     for file in files:
         campaign, found = load_campaign(
-            file, current=Path.cwd(), allowed=tuple(allowed), needs_audience=needs_audience
+            file,
+            current=Path.cwd(),
+            allowed=tuple(allowed),
+            needs_audience=needs_audience,
+            keeps_rules=keeps_rules,
         )
-        problems.extend(found)
+        # What is wrong with a targets.yaml is so for each campaign.
+        said = {_identify(one) for one in problems if one.file.name == TARGETS_FILE}
+        problems.extend(one for one in found if _identify(one) not in said)
         if campaign is None:
             claims[file] = read_names(file, current=Path.cwd(), allowed=tuple(allowed))
             errors = sum(problem.severity == "error" for problem in found)
@@ -148,6 +156,11 @@ def load_campaigns(
         frozenset(name for names in claims.values() for name in names),
         ", ".join(map(str, paths or (DEFAULT_FOLDER,))),
     )
+
+
+def _identify(problem: Diagnostic) -> Diagnostic:
+    """Return a problem with the one path of its file."""
+    return replace(problem, file=problem.file.resolve())
 
 
 def _read_elsewhere(files: Sequence[Path]) -> dict[Path, tuple[str, ...]]:

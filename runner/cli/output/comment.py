@@ -11,6 +11,7 @@ from runner.view.markdown import write_markdown
 from runner.wording import count_people, count_words, hide_phones
 from runner.workflow.campaigns import show_path
 from runner.workflow.conversations import show_example
+from runner.workflow.documents import list_defaults
 from runner.workflow.plans.plan_blocks import (
     list_coming,
     show_campaign,
@@ -65,7 +66,7 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
     ]
     title = "Campaign plan: stopped by a limit" if refusals else "Campaign plan"
     counts = Sentence(_write_counts(planned, problems), "strong")
-    sums = write_markdown([*_show_waves(planned), counts])
+    sums = write_markdown([*_show_waves(planned), counts, *map(Sentence, list_defaults(planned))])
     head = write_heading(title, findings.target_name) + about + sums
     pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
     pieces += _fold("Changed since it was sent", [Items(list(findings.changed))] if findings.changed else [])
@@ -110,7 +111,7 @@ def _write_keyless(findings: PlanFindings, problems: Problems, about: str) -> Co
     )
     header = ("campaign", "message", "people", "texted already", "texts to send, now or later")
     blocks: list[Block] = [*_show_waves(findings.planned), Sentence(" · ".join(counts), "strong")]
-    blocks += [Sentence(note), TableBlock(header, rows)]
+    blocks += [*map(Sentence, list_defaults(findings.planned)), Sentence(note), TableBlock(header, rows)]
     head = write_heading("Campaign plan", findings.target_name) + about
     head += write_markdown(blocks, most_rows=MOST_ROWS)
     pieces = [Piece("Left out", findings.left_out, is_open=True)] if findings.left_out else []
