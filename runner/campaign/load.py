@@ -48,7 +48,7 @@ from runner.campaign.model import (
     Variants,
 )
 from runner.campaign.refused_parts import drop_invalid, find_schema_problems, list_violations
-from runner.campaign.rules import find_broken_rules, read_rules
+from runner.campaign.rules import find_broken_rules, name_taker, read_rules
 from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
 from runner.source.diagnostic import Diagnostic, Position
@@ -113,9 +113,9 @@ def load_campaign(
     broken = list(find_broken_rules(document, rules, violations)) if keeps_rules else []
     knows_audience = not problems or drop_invalid(document.data, violations)
     campaign = replace(_Reader(document, roots[0]).read(), rules=rules)
-    problems = [*wrong, *problems, *slips, *broken]
+    problems = [*wrong, *(name_taker(one, file) for one in problems), *slips, *broken]
     checked = check_campaign(campaign, document, roots, urls)
-    problems.extend(checked if needs_audience else map(_tolerate, checked))
+    problems.extend(name_taker(one, file) for one in (checked if needs_audience else map(_tolerate, checked)))
     if any(problem.severity == "error" for problem in problems):
         problems.extend(_check_rest(campaign, roots, urls, knows_audience=knows_audience))
         return None, problems

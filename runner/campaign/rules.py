@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,12 @@ from runner.source.diagnostic import Position
 from runner.source.json_schema import schema_text, write_flow
 from runner.source.quantity import parse_duration, parse_share
 from runner.source.storage import stamp_file
-from runner.source.targets_file import TargetsProblemError, list_targets_files, read_targets_file
+from runner.source.targets_file import (
+    TARGETS_FILE,
+    TargetsProblemError,
+    list_targets_files,
+    read_targets_file,
+)
 from runner.timing.window import parse_clock
 
 if TYPE_CHECKING:
@@ -92,6 +98,13 @@ def _list_required(targets: YamlDocument, current: Path) -> Iterator[RequiredRul
         line = targets.position(["require", name], at_key=True).line
         is_most = isinstance(bound, str) and bound.startswith("<=")
         yield RequiredRule(name, int(bound[2:]) if is_most else bound, f"{shown}:{line}")
+
+
+def name_taker(problem: Diagnostic, campaign: Path) -> Diagnostic:
+    """Return a problem of a campaign; one of a default, which is in another file, says whose it is."""
+    if problem.file.name != TARGETS_FILE:
+        return problem
+    return replace(problem, message=f"{problem.message} (the default is taken by {campaign.name})")
 
 
 class _Check(NamedTuple):
