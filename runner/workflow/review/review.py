@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 200
 _RULES = "defaults.", "require."
+_NOT_SET = "not set"
 _UNREADABLE = "cannot be read as one: what it changes is **not known**"
 
 
@@ -66,7 +67,7 @@ def _flatten(settings: Mapping[str, Any], start: str = "") -> Iterator[tuple[str
 
 
 def _show(value: str | None) -> str:
-    return "not set" if value is None else f"**{escape_markdown(hide_credentials(value)[:_LONGEST])}**"
+    return _NOT_SET if value is None else f"**{escape_markdown(hide_credentials(value)[:_LONGEST])}**"
 
 
 _MOST_LINES = 20
@@ -106,6 +107,8 @@ class _Sections:
     def write(self) -> str:
         found = list(self._list_targets())
         rules, targets = ([line for is_rule, line in found if is_rule is kind] for kind in (True, False))
+        # Former rules first, so that many new ones cannot hide that they are gone.
+        rules.sort(key=lambda line: f": {_NOT_SET} → " in line)
         records = list(self._list_records())
         text = _write_section(
             "Look here: this pull request changes the rules of all campaigns",
