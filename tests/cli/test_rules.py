@@ -337,6 +337,16 @@ def test_a_target_needs_a_state_key(
         world.run("apply", "--auto-approve", "--target", "live")
 
 
+def test_a_campaign_that_has_begun_goes_on(world: World) -> None:
+    """Of its audience only those count who are not texted yet: `validate`, which does not know them, warns."""
+    write(world.folder, "")
+    world.run("apply", "--auto-approve")
+    write(world.folder, "require: {rollout_above: 1}", CAMPAIGN.replace("0103", "0104"))
+    assert "warning: it could text 3 people, now and later" in world.run("validate")
+    world.run("apply", "--auto-approve")
+    assert count_sent(world) == 4
+
+
 def test_what_was_sent_before_a_rule_is_read_all_the_same(world: World) -> None:
     """Replies may be opt-outs: `reconcile` and `report` do not hang on rules; nothing more is sent."""
     write(world.folder, "", SURVEY)
