@@ -131,14 +131,16 @@ def _choose(*strictest_first: str) -> _Check:
     order = strictest_first.index
     return _Check(
         "policy",
-        lambda value, bound: order(value) <= order(bound),
+        lambda value, bound: value is not None and order(value) <= order(bound),
         lambda bound: " or ".join(f"`{one}`" for one in strictest_first[order(bound) :: -1]),
     )
 
 
 def _measure(parse: Callable[[str], Any]) -> _Check:
     return _Check(
-        "policy", lambda value, bound: parse(value) <= parse(bound), lambda bound: f"at most {bound}"
+        "policy",
+        lambda value, bound: value is not None and parse(value) <= parse(bound),
+        lambda bound: f"at most {bound}",
     )
 
 

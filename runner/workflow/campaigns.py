@@ -133,7 +133,7 @@ def load_campaigns(
         )
         # What is wrong with a targets.yaml is so for each campaign.
         said = {_identify(one) for one in problems if one.file.name == TARGETS_FILE}
-        problems.extend(one for one in found if _identify(one) not in said)
+        problems.extend(one for one in found if one.file.name != TARGETS_FILE or _identify(one) not in said)
         if campaign is None:
             claims[file] = read_names(file, current=Path.cwd(), allowed=tuple(allowed))
             errors = sum(problem.severity == "error" for problem in found)
