@@ -12,6 +12,7 @@ import json
 import os
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.campaign.model import AppliedDefault, CampaignRules, RequiredRule
@@ -29,7 +30,6 @@ from runner.timing.window import parse_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from runner.source.diagnostic import Diagnostic
     from runner.source.yaml import Key, YamlDocument
@@ -41,9 +41,13 @@ _WORDS = "opt_out_words"
 def read_rules(document: YamlDocument, current: Path) -> tuple[CampaignRules, list[Diagnostic]]:
     """Add the defaults to a campaign's document; return what was added, the bounds, and what is wrong.
 
-    `current` is the current folder.
+    Defaults are those around the file, and around the one that a link leads to. Bounds are also those around
+    the `current` folder, whose targets may be used.
     """
-    files = list_targets_files(document.file, current)
+    written = Path(os.path.abspath(document.file)).parent  # noqa: PTH100  keeps links
+    own = [written, document.file.resolve().parent]
+    files = list_targets_files([*own, current.absolute()], current)
+    giving = list_targets_files(own, current)
     stamps = {str(file): stamp_file(str(file)) for file in files}
     defaults: list[AppliedDefault] = []
     required: list[RequiredRule] = []
@@ -54,8 +58,9 @@ def read_rules(document: YamlDocument, current: Path) -> tuple[CampaignRules, li
         except TargetsProblemError as error:
             wrong.extend(error.diagnostics)
             continue
-        if found is not None:
+        if found is not None and file in giving:
             defaults.extend(_add_defaults(document, found))
+        if found is not None:
             required.extend(_list_required(found, current))
     said = {json.dumps([one.key, one.value]) for one in defaults if one.key != "owner"}
     said |= {json.dumps([one.name, one.bound]) for one in required}

@@ -12,7 +12,7 @@ from runner.source.storage import is_readable_below, reading_root
 from runner.source.yaml import YamlProblemError, read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from runner.source.yaml import YamlDocument
 
@@ -56,19 +56,15 @@ def read_targets_file(file: Path) -> YamlDocument | None:
     return document
 
 
-def list_targets_files(file: Path, current: Path) -> list[Path]:
-    """Return where a `targets.yaml` would hold for a campaign file, the nearest place first.
+def list_targets_files(starts: Iterable[Path], current: Path) -> list[Path]:
+    """Return where a `targets.yaml` holds for folders, the nearest place first, each file once.
 
-    That is each folder from the campaign's up to the repository's top, and `campaigns/` in each; the same
-    from the file that a link leads to, and from the current folder, whose targets may be used.
+    That is each folder from one of `starts` up to the top of its repository, and `campaigns/` in each.
     """
-    starts = [Path(os.path.abspath(file)).parent, file.resolve().parent, current.absolute()]  # noqa: PTH100  keeps links
-    folders = (folder for start in starts for folder in _iterate_up(start, current))
-    places = (place for folder in folders for place in (folder, folder / CAMPAIGNS_FOLDER))
-    return list(dict.fromkeys(place / TARGETS_FILE for place in places))
-
-
-def _iterate_up(start: Path, current: Path) -> Iterator[Path]:
-    """Yield a folder, and those above it up to the top of its repository."""
-    top = reading_root(start / TARGETS_FILE, current=current).absolute()
-    yield from (folder for folder in (start, *start.parents) if folder.is_relative_to(top))
+    found: dict[str, Path] = {}
+    for start in starts:
+        top = reading_root(start / TARGETS_FILE, current=current).absolute()
+        for folder in (one for one in (start, *start.parents) if one.is_relative_to(top)):
+            for place in (folder, folder / CAMPAIGNS_FOLDER):
+                found.setdefault(os.path.realpath(place / TARGETS_FILE), place / TARGETS_FILE)
+    return list(found.values())

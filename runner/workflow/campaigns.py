@@ -160,7 +160,7 @@ def load_campaigns(
 
 def _identify(problem: Diagnostic) -> Diagnostic:
     """Return a problem with the one path of its file."""
-    return replace(problem, file=problem.file.resolve())
+    return replace(problem, file=Path(os.path.realpath(problem.file)))
 
 
 def _read_elsewhere(files: Sequence[Path]) -> dict[Path, tuple[str, ...]]:

@@ -226,6 +226,7 @@ def test_no_way_leads_around_a_rule(world: World, place: Callable[[Path], list[s
         lambda file: file.write_text(f"{EMPTY}require: {{recipient: 2}}\n"),
         lambda file: file.write_bytes(b"\xff\xfe\x00"),
         lambda file: (file.unlink(), file.symlink_to("gone.yaml")),
+        lambda file: (file.unlink(), file.symlink_to("targets.yaml")),
         lambda file: (file.unlink(), file.mkdir()),
         lambda file: (file.unlink(), file.symlink_to("/etc/hostname")),
     ],
