@@ -301,10 +301,17 @@ def find_broken_rules(
 
     `people` may get something now or later, however few `--limit`, hours or steps of a rollout let through.
     """
-    most, above = campaign.rules.find("recipients"), campaign.rules.find("rollout_above")
+    renders = sum(one.renders_max + sum(later.renders.most for later in one.coming) for one in messages)
     reach = f"it could text {count_people(people)}, now and later"
-    if most is not None and people > most.bound:
-        yield most.name, f"{reach}, and {most.place} requires at most {most.bound:,}"
+    amounts = {
+        "recipients": (people, reach),
+        "renders": (renders, f"it could cost {renders:,} renders, now and later"),
+    }
+    for name, (amount, words) in amounts.items():
+        most = campaign.rules.find(name)
+        if most is not None and amount > most.bound:
+            yield name, f"{words}, and {most.place} requires at most {most.bound:,}"
+    above = campaign.rules.find("rollout_above")
     if above is None:
         return
     if campaign.rollout is None:

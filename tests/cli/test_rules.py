@@ -66,6 +66,7 @@ WEAK = [
     ("recipients: <= 2", "limits: {recipients: 3}"),
     ("recipients: <= 2", "limits: {recipients: 2}"),
     ("renders: 5", ""),
+    ("renders: 2", "limits: {renders: 2}"),
     ("segments_per_message: 1", "limits: {segments_per_message: 2}"),
     ("recipients_per_send: 1", ""),
     ("rollout_above: 2", ""),
@@ -82,8 +83,8 @@ def test_a_campaign_beyond_a_bound_is_not_sent(world: World, rule: str, campaign
     key = rule.partition(":")[0]
     assert f"[require-{key.replace('_', '-')}]" in said
     assert "campaigns/targets.yaml:3 requires" in said
-    is_of_audience = key == "rollout_above" or campaign == "limits: {recipients: 2}"
-    world.run("apply", "--auto-approve", code=5 if is_of_audience else 1)
+    is_of_audience = key == "rollout_above" or campaign in ("limits: {recipients: 2}", "limits: {renders: 2}")
+    world.run("apply", "--auto-approve", "--limit", "1", code=5 if is_of_audience else 1)
     assert "campaigns/targets.yaml:3 requires" in world.errors
     assert count_sent(world) == 0
 
