@@ -18,6 +18,7 @@ from runner.audience.files import check_file, expand_files
 from runner.audience.rows import find_missing_columns
 from runner.audience.sealing import is_sealed, list_encrypted
 from runner.campaign.checks import check_campaign
+from runner.campaign.lint import find_unsaid_sender
 from runner.campaign.message_model import (
     After,
     AnswerCondition,
@@ -49,6 +50,7 @@ from runner.campaign.model import (
     Variants,
 )
 from runner.campaign.refused_parts import drop_invalid, find_schema_problems, list_violations
+from runner.campaign.rules import find_broken_rules, name_taker, read_rules
 from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
 from runner.source.diagnostic import Diagnostic, Position
@@ -83,8 +85,9 @@ def load_campaign(
     allowed: tuple[Path | str, ...] = (),
     needs_audience: bool = True,
     identity: str = "",
+    keeps_rules: bool = True,
 ) -> tuple[Campaign | None, list[Diagnostic]]:
-    """Load one campaign file.
+    """Load one campaign file, with the defaults and rules of the files `targets.yaml` that hold for it.
 
     Args:
         file: the campaign file.
@@ -92,6 +95,7 @@ def load_campaign(
         allowed: further folders and URLs that the campaign may read from.
         needs_audience: whether a missing file of people is an error; else it is a warning.
         identity: the key of encrypted audiences; empty if there is none.
+        keeps_rules: whether a broken rule of `targets.yaml` is an error; without, nothing may be sent.
 
     Returns:
         The campaign, None if there are errors; and every problem, warnings included.
@@ -106,16 +110,19 @@ def load_campaign(
         document = read_yaml(text, file)
     except YamlProblemError as error:
         return None, [error.diagnostic]
-    problems = [*document.problems, *find_schema_problems(document)]
     slips = list(find_slips(document))
+    rules, wrong = read_rules(document, current)
+    problems = [*document.problems, *find_schema_problems(document)]
     if not isinstance(document.data, dict):
         return None, problems
-    knows_audience = not problems or drop_invalid(document.data, list_violations(document.data))
-    campaign = _Reader(document, roots[0], identity).read()
-    problems.extend(slips)
+    violations = list_violations(document.data) if problems else []
+    broken = list(find_broken_rules(document, rules, violations)) if keeps_rules else []
+    knows_audience = not problems or drop_invalid(document.data, violations)
+    campaign = replace(_Reader(document, roots[0], identity).read(), rules=rules)
+    problems = [*wrong, *(name_taker(one, file) for one in problems), *slips, *broken]
     checked = check_campaign(campaign, document, roots, urls)
-    problems.extend(checked if needs_audience else map(_tolerate, checked))
-    if any(problem.severity == "error" for problem in problems):
+    problems.extend(name_taker(one, file) for one in (checked if needs_audience else map(_tolerate, checked)))
+    if _has_errors(problems):
         problems.extend(_check_rest(campaign, roots, urls, knows_audience=knows_audience))
         return None, problems
     is_whole = needs_audience or not any(one.code == _NO_FILE for one in problems)
@@ -126,7 +133,13 @@ def load_campaign(
     digest = _digest(document.data)
     campaign = replace(campaign, recipients=recipients, exclude=exclude, stamp=stamp, digest=digest)
     problems.extend(find_reference_problems(campaign, knows_audience=knows_audience))
-    return None if any(problem.severity == "error" for problem in problems) else campaign, problems
+    if keeps_rules and rules.find("sender") is not None and not _has_errors(problems):
+        problems.extend(find_unsaid_sender(campaign, "error"))
+    return None if _has_errors(problems) else campaign, problems
+
+
+def _has_errors(problems: list[Diagnostic]) -> bool:
+    return any(problem.severity == "error" for problem in problems)
 
 
 _NO_FILE = "csv-not-found"

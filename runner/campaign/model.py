@@ -10,6 +10,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from runner.campaign.message_model import AnswerCondition, Arm, Languages, Message, Question, When
+from runner.campaign.rule_model import CampaignRules
 from runner.timing.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -338,6 +339,7 @@ class Campaign:
         rollout: the steps in which its audience is texted; None for all at once.
         shows_comments: whether reports quote answers in people's own words.
         ignore: the warnings that it silences.
+        rules: what the files `targets.yaml` say of it.
         stamp: of the file when it was read (`stamp_file`).
         digest: of all that the file says, without comments, layout and what only reports read.
     """
@@ -371,6 +373,7 @@ class Campaign:
     shows_comments: bool = False
     languages: Languages | None = None
     ignore: tuple[Ignore, ...] = ()
+    rules: CampaignRules = field(default_factory=CampaignRules)
     stamp: object = field(default=None, compare=False, repr=False)
     digest: str = field(default="", compare=False, repr=False)
 

@@ -53,7 +53,7 @@ def find_slips(document: YamlDocument) -> Iterator[Diagnostic]:
     for scalar in _iterate_texts(document, document.data, ""):
         if has_comments and not scalar.place.style:
             yield from _check_comment(document, scalar)
-        place = scalar.place.at_value(document.file)
+        place = scalar.place.at_value()
         if scalar.place.style != '"' and "\\n" in _JINJA.sub("", scalar.value):
             words = "`\\n` stays two characters here: only text in double quotes has it for a new line"
             hint = "break the line instead, or put the text in double quotes"

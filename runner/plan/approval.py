@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _NOTHING = "nothing was approved yet"
 _CHANGED = {
+    # First: changed defaults change the campaign, too.
+    "rules": "the rules in targets.yaml have changed since it was approved",
     "campaign": "the campaign file has changed since it was approved",
     "included": "a text that it includes has changed since it was approved",
     "audience": "its audience has changed since it was approved",
@@ -61,7 +63,7 @@ def _compare(message: str, request: ApprovalRequest, approval: Approval | None) 
     if moved:
         return f"it goes elsewhere than was approved: {', '.join(moved)} changed"
     for name, words in _CHANGED.items():
-        if request.reviewed[name] != approved.reviewed.get(name):
+        if request.reviewed.get(name) != approved.reviewed.get(name):
             return words
     asked, given = request.messages[message], approved.messages[message]
     if asked.recipients > given.recipients:

@@ -129,11 +129,13 @@ def digest_reviewed(campaign: Campaign, key: TargetKey) -> dict[str, str]:
         for role, source in sources
         if isinstance(source, FileRecipients)
     ]
-    said = {
+    said: dict[str, Any] = {
         "campaign": campaign.digest,
         "included": sorted(_read_included(campaign).items()),
         "audience": audience,
     }
+    if campaign.rules.digest:
+        said["rules"] = campaign.rules.digest
     return {
         name: key.seal("reviewed", write_canonical([name, value]).encode()) for name, value in said.items()
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from runner.document import UNSET, Count, Digest, Document, FailedCampaign, Part, Positive, UnsetType
 from runner.ledger.people.replies import UnreadReplies
@@ -38,11 +38,13 @@ class PlanDigests(TypedDict):
         campaign: of the campaign file.
         deliveries: of who gets what.
         record: of what was on record as sent or unresolved.
+        rules: of the defaults and bounds in targets.yaml; left out where there are none.
     """
 
     campaign: Digest
     deliveries: Digest
     record: Digest
+    rules: NotRequired[Digest]
 
 
 class SavedOptions(Part, frozen=True):
@@ -166,6 +168,22 @@ class ShownLaunch(Part, frozen=True):
     phones: tuple[str, ...]
 
 
+class ListedDefault(Part, frozen=True):
+    """A value that a campaign takes from `defaults` of a targets.yaml.
+
+    Attributes:
+        key: as in `policy.consent`.
+        value: as it is written there; of `policy.opt_out_words`, those that were added.
+        file: the targets.yaml.
+        line: from 1.
+    """
+
+    key: str
+    value: Any
+    file: str
+    line: Positive
+
+
 class PlannedCampaign(Part, frozen=True):
     """The plan of one campaign.
 
@@ -187,6 +205,7 @@ class PlannedCampaign(Part, frozen=True):
         people: who get something now, each once, however many messages they get.
         people_later: who get nothing now, and something later, by what is known now.
         messages: one entry a message.
+        defaults: values that it takes from targets.yaml; left out where it takes none.
         approval: what people are asked to approve, and whether they have.
         launches: with --launches: each launch.
     """
@@ -206,6 +225,7 @@ class PlannedCampaign(Part, frozen=True):
     people: Count
     people_later: Span
     messages: tuple[PlannedMessage, ...]
+    defaults: tuple[ListedDefault, ...] | UnsetType = UNSET
     approval: AskedApproval | UnsetType = UNSET
     launches: tuple[ShownLaunch, ...] | UnsetType = UNSET
 

@@ -15,13 +15,14 @@ from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, LanguageCou
 from runner.reasons import Disposition
 from runner.source.diagnostic import Diagnostic
 from runner.source.quantity import write_share
+from runner.wording import count_people
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from runner.audience.audience import AudienceTally
-    from runner.campaign.model import Limits
+    from runner.campaign.model import Campaign, Limits
     from runner.plan.decisions import Assigned, Decision
     from runner.plan.model import Cause
     from runner.source.diagnostic import Severity
@@ -265,6 +266,12 @@ _ALIKE = (None, None, "", ())
 """Arm, end, occasion and caps of most deliveries."""
 
 
+def list_refusals(campaign: Campaign, messages: list[MessagePlan], counts: PlanCounts) -> tuple[str, ...]:
+    """Return, in words, the limits of a campaign and the rules of targets.yaml that a plan breaks."""
+    broken = find_broken_rules(campaign, messages, counts.people + counts.later)
+    return (*find_refusals(campaign.limits, messages, counts.people), *(words for _, words in broken))
+
+
 def find_refusals(limits: Limits, messages: Sequence[MessagePlan], people: int) -> Iterator[str]:
     """Yield, in words, the limits that a plan breaks; `people` are texted now."""
     if limits.recipients is not None and people > limits.recipients:
@@ -286,6 +293,50 @@ def _find_invalid(limits: Limits, messages: Sequence[MessagePlan]) -> Iterator[s
     limit = write_share(most) if isinstance(most, Fraction) else f"{most:,}"
     words = f"{'row' if rows == 1 else 'rows'} {'is' if invalid == 1 else 'are'}"
     yield f"{invalid:,} of {rows:,} {words} invalid, and limits.invalid_rows is {limit}"
+
+
+def find_broken_rules(
+    campaign: Campaign, messages: Sequence[MessagePlan], people: int
+) -> Iterator[tuple[str, str]]:
+    """Yield the rules that a plan breaks, each with a reason in words.
+
+    `people` may get something now or later, however few `--limit`, hours or steps of a rollout let through.
+    """
+    renders = sum(one.renders_max + sum(later.renders.most for later in one.coming) for one in messages)
+    reach = f"it could text {count_people(people)}, now and later"
+    amounts = {
+        "recipients": (people, reach),
+        "renders": (renders, f"it could cost {renders:,} renders, now and later"),
+    }
+    for name, (amount, words) in amounts.items():
+        most = campaign.rules.find(name)
+        if most is not None and amount > most.bound:
+            yield name, f"{words}, and {most.place} requires at most {most.bound:,}"
+    above = campaign.rules.find("rollout_above")
+    if above is None:
+        return
+    if campaign.rollout is None:
+        if people > above.bound:
+            yield above.name, f"{reach}, and {above.place} requires a `rollout` above {above.bound:,}"
+        return
+    everybody = max((one.recipients - one.excluded for one in messages), default=0)
+    if campaign.sample is not None:
+        everybody = campaign.sample.estimate(everybody)
+    first = campaign.rollout.steps[0].share * everybody
+    if first > above.bound:
+        texts = f"the first step of its rollout texts {count_people(round(first))}"
+        yield above.name, f"{texts}, and {above.place} requires at most {above.bound:,}"
+
+
+def find_rule_problems(plan: CampaignPlan, *, has_begun: bool) -> Iterator[Diagnostic]:
+    """Yield the rules that a plan breaks if nobody has been texted; if it `has_begun`, these are warnings."""
+    campaign, people = plan.campaign, plan.recipients_to_send + plan.recipients_later.most
+    for name, words in find_broken_rules(campaign, plan.messages, people):
+        is_step = name == "rollout_above" and campaign.rollout is not None
+        place = campaign.rollout.steps[0].position if is_step and campaign.rollout else campaign.position
+        hint = "a plan like that is refused: text fewer people, or add a `rollout` with a smaller first step"
+        severity: Severity = "warning" if has_begun else "error"
+        yield place.problem(f"require-{name.replace('_', '-')}", words, hint, severity)
 
 
 def find_long_texts(whole: CampaignPlan) -> Iterator[Diagnostic]:

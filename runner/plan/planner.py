@@ -31,7 +31,7 @@ from runner.plan.decisions import Decision, mark_follow_ups
 from runner.plan.digest import join_digests
 from runner.plan.model import CampaignPlan, Offer, PlannedLaunch, PlannedWave, PlanOptions, Span
 from runner.plan.plan_context import TextedPeople, TextedTally
-from runner.plan.plan_counts import LaunchSizes, PlanCounts, count_assignments, find_refusals, group_of
+from runner.plan.plan_counts import LaunchSizes, PlanCounts, count_assignments, group_of, list_refusals
 from runner.source.diagnostic import Diagnostic, Problems
 from runner.source.storage import is_url, stamp_file
 from runner.text.include import include_folder
@@ -272,7 +272,7 @@ def _add_up(
         tuple(plans),
         counts.people,
         join_digests([counts.digests]),
-        tuple(find_refusals(campaign.limits, plans, counts.people)),
+        list_refusals(campaign, plans, counts),
         pause=going.pause,
         unread=going.unread,
         wave=going.wave,
@@ -334,7 +334,7 @@ class Planner:
         sources = (*campaign.recipients, *campaign.exclude)
         self._audience = [one.location for one in sources if isinstance(one, FileRecipients)]
         file = str(campaign.file)
-        read = {file: campaign.stamp or stamp_file(file)}
+        read = {**campaign.rules.stamps, file: campaign.stamp or stamp_file(file)}
         self.stamps = {**read, **_stamp_files(self._audience), **stamps}
         self._consent_changes: Mapping[int, ConsentChange] = {}
         self._sends_several = False

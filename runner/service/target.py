@@ -18,22 +18,20 @@ import re
 import secrets
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 from urllib.parse import urlsplit
 
 from runner.errors import LINE_BREAK_HINT, ConfigurationError, MissingKeyError
-from runner.source.diagnostic import Diagnostic
-from runner.source.json_schema import find_problems
 from runner.source.quantity import parse_duration, parse_rate
-from runner.source.storage import is_readable_below, reading_root
-from runner.source.yaml import YamlProblemError, read_yaml
+from runner.source.targets_file import TargetsProblemError, read_targets_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from urllib3.util import Url
 
+    from runner.source.diagnostic import Diagnostic
     from runner.source.yaml import YamlDocument
 
 
@@ -164,35 +162,16 @@ class Target:
     state_remote: str | None = None
 
 
-class TargetsProblemError(Exception):
-    """`targets.yaml` is wrong, as `diagnostics` list."""
-
-    def __init__(self, diagnostics: list[Diagnostic]) -> None:
-        super().__init__(f"{len(diagnostics)} problems")
-        self.diagnostics = diagnostics
-
-
 def read_targets(file: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return `default` and `targets` of `targets.yaml`; both empty if the file is missing."""
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
+    """Return `default` and `targets` of `targets.yaml`; both empty if the file is missing.
+
+    Raises:
+        TargetsProblemError: it is wrong.
+    """
+    document = read_targets_file(file)
+    if document is None:
         return {"targets": {}}
-    except (OSError, UnicodeDecodeError) as error:
-        message = f"this file cannot be read: {error}"
-        raise TargetsProblemError([Diagnostic("error", "targets-unreadable", message, file, 1, 1)]) from None
-    root = reading_root(file, current=Path.cwd())
-    if file.resolve() != file.absolute() and not is_readable_below(file, (root,)):
-        # Diagnostics quote the file, and a link in a pull request may lead to any file.
-        message = "this is a link out of the repository, or to a hidden file, and is not read"
-        raise TargetsProblemError([Diagnostic("error", "targets-outside", message, file, 1, 1)])
-    try:
-        document = read_yaml(text, file)
-    except YamlProblemError as error:
-        raise TargetsProblemError([error.diagnostic]) from None
-    problems = [*document.problems, *find_problems(document, "targets")]
-    problems = problems or list(_find_other_variables(document, environment))
-    if problems:
+    if problems := list(_find_other_variables(document, environment)):
         raise TargetsProblemError(problems)
     return document.data  # type: ignore[no-any-return]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
+from referencing import Registry, Resource
 
 from runner.source.normalize import suggest
 from runner.source.storage import shipped_folder
@@ -295,8 +296,17 @@ def schema_text(name: str) -> str:
 @cache
 def load_validator(name: str) -> Validator:
     """Return the validator for a shipped schema."""
-    validator: Validator = _Validator(json.loads(schema_text(name)))
+    validator: Validator = _Validator(json.loads(schema_text(name)), registry=_REGISTRY)
     return validator
+
+
+def _retrieve(uri: str) -> Resource[Any]:
+    """Return the shipped schema that another one refers to."""
+    name = uri.rpartition("/")[2].removesuffix(_SCHEMA_SUFFIX)
+    return Resource.from_contents(json.loads(schema_text(name)))
+
+
+_REGISTRY: Registry[Any] = Registry(retrieve=_retrieve)  # type: ignore[call-arg]
 
 
 def _list_unknown(error: ValidationError) -> list[str]:

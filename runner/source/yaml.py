@@ -65,15 +65,16 @@ class Place(NamedTuple):
     plain scalars and collections.
     """
 
+    file: Path
     key_line: int
     key_column: int
     line: int
     column: int
     style: str
 
-    def at_value(self, file: Path) -> Position:
-        """Return the position of the entry's value in a file."""
-        return Position(file, self.line + 1, self.column + 1)
+    def at_value(self) -> Position:
+        """Return the position of the entry's value."""
+        return Position(self.file, self.line + 1, self.column + 1)
 
 
 Places = dict[int, dict[Key, tuple[Any, Any, str]]]
@@ -94,6 +95,9 @@ class YamlDocument:
     problems: list[Diagnostic] = field(default_factory=list)
     unused: dict[tuple[int, int], str] = field(default_factory=dict)
     _places: Places = field(default_factory=dict)
+    _others: dict[Path, YamlDocument] = field(default_factory=dict)
+    _adopted: dict[tuple[int, Key], Path] = field(default_factory=dict)
+    _copies: dict[str, dict[str, Any]] = field(default_factory=dict)
     lines: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -103,14 +107,42 @@ class YamlDocument:
         """Return the place of the entry `key` of `container`, an object of this document."""
         found = self._places.get(id(container), {}).get(key)
         if found is None:
-            return None
+            elsewhere = (other.place(container, key) for other in self._others.values())
+            return next(filter(None, elsewhere), None)
         key_mark, mark, style = found
-        return Place(key_mark.line, key_mark.column, mark.line, mark.column, style)
+        file = self._adopted.get((id(container), key), self.file)
+        return Place(file, key_mark.line, key_mark.column, mark.line, mark.column, style)
+
+    def adopt(self, key: str, other: YamlDocument, parent: dict[str, Any]) -> Iterator[str]:
+        """Add what the mapping `key` of `parent`, in another document, has to that of this document's data.
+
+        Entries that are there already stay; each new one is yielded, and keeps its place in its file. The
+        mapping is replaced by a copy first, since an alias may have it stand elsewhere, too.
+        """
+        if key not in self._copies:
+            former = self.data.get(key)
+            merged = self._copies[key] = dict(former or {})
+            self._places[id(merged)] = dict(self._places.get(id(former), {}))
+            if former is None:
+                self.take(self.data, key, other, parent)
+            self.data[key] = merged
+        merged = self._copies[key]
+        for name in parent[key]:
+            if name not in merged:
+                self.take(merged, name, other, parent[key])
+                yield name
+
+    def take(self, container: dict[str, Any], key: str, other: YamlDocument, source: dict[str, Any]) -> None:
+        """Set an entry to that of a mapping of another document, and keep its place there."""
+        container[key] = source[key]
+        self._places[id(container)][key] = other._places[id(source)][key]
+        self._adopted[id(container), key] = other.file
+        self._others[other.file] = other
 
     def position_of(self, container: dict[str, Any] | list[Any], key: Key) -> Position:
         """Return the position of an entry's value; the file's start if there is none."""
         place = self.place(container, key)
-        return Position(self.file, 1, 1) if place is None else place.at_value(self.file)
+        return Position(self.file, 1, 1) if place is None else place.at_value()
 
     def position(self, path: list[Key], *, at_key: bool = False) -> Position:
         """Return the position of the value, or the key, at `path`, or of its nearest ancestor."""
@@ -125,8 +157,8 @@ class YamlDocument:
         if place is None:
             return Position(self.file, 1, 1)
         if at_key:
-            return Position(self.file, place.key_line + 1, place.key_column + 1)
-        return place.at_value(self.file)
+            return Position(place.file, place.key_line + 1, place.key_column + 1)
+        return place.at_value()
 
 
 def read_plain(text: str) -> str | int | float | bool | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from runner.errors import CampaignError, RunnerError
 from runner.github.workflows import list_folders
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
 from runner.source.storage import repository_root
+from runner.source.targets_file import CAMPAIGNS_FOLDER, TARGETS_FILE
 from runner.wording import count_words
 from runner.workflow.observer import note, show_problems
 
@@ -20,10 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from runner.campaign.model import Campaign
-    from runner.source.diagnostic import Problems
+    from runner.source.diagnostic import Diagnostic, Problems
 
-DEFAULT_FOLDER = Path("campaigns")
-TARGETS_FILE = "targets.yaml"
+DEFAULT_FOLDER = Path(CAMPAIGNS_FOLDER)
 TESTS = "tests"
 """The folder, below one of campaigns, with tests of them."""
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
@@ -135,12 +135,14 @@ def load_campaigns(
     *,
     needs_audience: bool = True,
     identity: str = "",
+    keeps_rules: bool = True,
 ) -> Loaded:
     """Load campaign files; problems go to `problems`.
 
     `paths` are files and folders, by default the default folder; `allowed` are further folders and URLs that
     campaigns may read from. Unless `needs_audience`, a missing file of people is no error. `identity` is the
-    key of encrypted audiences, if there is one.
+    key of encrypted audiences, if there is one. Unless it `keeps_rules`, as where nothing is sent, bounds of
+    `targets.yaml` are left out.
     """
     files = find_campaign_files(paths)
     loaded: dict[Path, Campaign] = {}
@@ -153,8 +155,11 @@ def load_campaigns(
             allowed=tuple(allowed),
             needs_audience=needs_audience,
             identity=identity,
+            keeps_rules=keeps_rules,
         )
-        problems.extend(found)
+        # What is wrong with a targets.yaml is so for each campaign.
+        said = {_identify(one) for one in problems if one.file.name == TARGETS_FILE}
+        problems.extend(one for one in found if one.file.name != TARGETS_FILE or _identify(one) not in said)
         if campaign is None:
             claims[file] = read_names(file, current=Path.cwd(), allowed=tuple(allowed))
             errors = sum(problem.severity == "error" for problem in found)
@@ -177,6 +182,11 @@ def load_campaigns(
         frozenset(name for names in claims.values() for name in names),
         ", ".join(map(str, paths or (DEFAULT_FOLDER,))),
     )
+
+
+def _identify(problem: Diagnostic) -> Diagnostic:
+    """Return a problem with the one path of its file."""
+    return replace(problem, file=Path(os.path.realpath(problem.file)))
 
 
 def _read_elsewhere(files: Sequence[Path]) -> dict[Path, tuple[str, ...]]:

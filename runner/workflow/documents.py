@@ -11,11 +11,13 @@ from runner.plan.digest import plan_digest
 from runner.plan.documents import (
     CountedReason,
     ListedCharacter,
+    ListedDefault,
     PlanDocument,
     PlannedCampaign,
     PlannedMessage,
     ShownLaunch,
 )
+from runner.source.json_schema import write_flow
 from runner.text.segment import find_substitute
 from runner.timing.decision import count_due
 from runner.workflow.campaigns import show_path
@@ -71,6 +73,11 @@ def _describe_campaign(item: PlanResult, described: Mapping[str, Any]) -> Planne
         people=plan.recipients_to_send,
         people_later=plan.recipients_later,
         messages=tuple(_describe_message(message, list_findable(plan, message)) for message in plan.messages),
+        defaults=tuple(
+            ListedDefault(one.key, one.value, show_path(one.position.file), one.position.line)
+            for one in plan.campaign.rules.defaults
+        )
+        or UNSET,
         approval=UNSET,
         launches=UNSET,
     )
@@ -100,7 +107,7 @@ def _list_launches(item: PlanResult) -> Iterator[ShownLaunch]:
 
 def list_notes(planned: Sequence[PlanResult]) -> list[str]:
     """Return notes that are shown once for all plans, of a sentence or two each."""
-    notes = []
+    notes = list_defaults(planned)
     if any(_find_messages(planned, _is_plain_text)):
         words = f"{', '.join(CARRIER_WORDS[:-1])} and {CARRIER_WORDS[-1]}"
         notes.append(
@@ -117,6 +124,23 @@ def list_notes(planned: Sequence[PlanResult]) -> list[str]:
             "people wait (`open_session` in `policy`)."
         )
     return notes
+
+
+def list_defaults(planned: Iterable[PlanResult]) -> list[str]:
+    """Return a sentence for each set of defaults that campaigns take from targets.yaml."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for item in planned:
+        taken: dict[str, list[str]] = {}
+        for one in item.campaign.rules.defaults:
+            value = one.value if isinstance(one.value, str) else write_flow(one.value)
+            said = f"`{one.key}: {value}`"
+            taken.setdefault(show_path(one.position.file), []).append(said)
+        for file, values in taken.items():
+            found.setdefault((file, ", ".join(values)), []).append(item.campaign.name)
+    return [
+        f"Taken from `defaults` in {file} by {', '.join(names)}: {values}."
+        for (file, values), names in found.items()
+    ]
 
 
 def _find_messages(planned: Sequence[PlanResult], is_meant: Callable[[Message], bool]) -> Iterator[str]:

@@ -92,12 +92,18 @@ class Failures:
         self._is_known_pause = is_known
 
     def load(
-        self, scope: Scope, problems: Problems | None = None, *, needs_audience: bool = True
+        self,
+        scope: Scope,
+        problems: Problems | None = None,
+        *,
+        needs_audience: bool = True,
+        keeps_rules: bool = True,
     ) -> tuple[Campaign, ...]:
         """Load the campaigns of a scope, and return those without errors.
 
         Warnings go to `problems` if given; errors are shown at once, with all warnings. Unless
-        `needs_audience`, a missing file of people is a warning.
+        `needs_audience`, a missing file of people is a warning; unless it `keeps_rules`, bounds of
+        `targets.yaml` are left out.
 
         Raises:
             InvalidCampaignError: there are errors that end the command; they have been shown.
@@ -105,7 +111,12 @@ class Failures:
         """
         found = Problems()
         loaded = load_campaigns(
-            scope.paths, scope.allowed, found, needs_audience=needs_audience, identity=scope.identity
+            scope.paths,
+            scope.allowed,
+            found,
+            needs_audience=needs_audience,
+            identity=scope.identity,
+            keeps_rules=keeps_rules,
         )
         loaded.say_if_none(quiet=scope.quiet)
         self.claimed, self.campaigns = loaded.claimed, loaded.campaigns

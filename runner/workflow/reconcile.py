@@ -167,7 +167,7 @@ def reconcile_project(
     """
     workspace = Workspace.open(scope, asks_service=True)
     failures = Failures()
-    campaigns = failures.load(scope)
+    campaigns = failures.load(scope, keeps_rules=False)
     with workspace.open_ledger() as opened:
         gone = find_gone(workspace, scope, opened, failures.claimed)
         say_gone(workspace, gone, quiet=scope.quiet)

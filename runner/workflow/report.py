@@ -172,7 +172,7 @@ def report_project(
     """
     workspace = Workspace.open(scope, asks_service=is_reconciled)
     failures = Failures()
-    campaigns: Sequence[Campaign] = failures.load(scope, needs_audience=False)
+    campaigns: Sequence[Campaign] = failures.load(scope, needs_audience=False, keeps_rules=False)
     check(failures.total)
     check_columns(campaigns, options)
     code = 0
@@ -225,7 +225,12 @@ def _report_waves(
         if file.resolve() in known or not any(name.encode() in text for name in names):
             continue
         found = load_campaigns(
-            [file], scope.allowed, Problems(), needs_audience=False, identity=scope.identity
+            [file],
+            scope.allowed,
+            Problems(),
+            needs_audience=False,
+            identity=scope.identity,
+            keeps_rules=False,
         )
         for fault in found.faults.values():
             warn(f"{fault.message}: if it is of the same series, it is not compared")

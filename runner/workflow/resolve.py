@@ -242,7 +242,7 @@ def resolve_launches(scope: Scope, word: Word, approve: Callable[[str], None]) -
     word.require_one()
     workspace = Workspace.open(scope, asks_service=True)
     failures = Failures()
-    campaigns = failures.load(scope)
+    campaigns = failures.load(scope, keeps_rules=False)
     with workspace.open_ledger() as opened, ApplySession(workspace, opened, scope) as session:
         gone = find_gone(workspace, scope, opened, failures.claimed)
         failures.total += len(gone)

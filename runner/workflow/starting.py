@@ -31,7 +31,7 @@ _REQUIREMENTS, _LOCK, _OWNERS = ".github/requirements.txt", ".github/requirement
 _OWNER = re.compile(r"@[\w.-]+(?:/[\w.-]+)?|[^\s@#\\]+@[^\s@#\\]+")
 _ASK_FOR_REQUIREMENT = f"runner init --requirement '{NAME} @ git+https://HOST/PATH@COMMIT'"
 _REQUIREMENT_WORDS = "# The runner that CI installs, named so that nobody else can supply it.\n"
-_OWNER_WORDS = "# Who has to agree to what CI runs, and to where texts go.\n"
+_OWNER_WORDS = "# Who has to agree to what CI runs, where texts go, and the rules of all campaigns.\n"
 
 BRANCH = "main"
 """The branch that the workflows send from."""

@@ -14,9 +14,10 @@ from runner.campaign.checks import find_late_follow_ups
 from runner.campaign.lint import SilencedWarnings, find_lint, silence_warnings
 from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType, build
 from runner.plan.guards import find_weak_guards
-from runner.plan.plan_counts import find_long_texts
-from runner.service.target import TargetsProblemError, read_targets
+from runner.plan.plan_counts import find_long_texts, find_rule_problems
+from runner.service.target import read_targets
 from runner.source.diagnostic import Diagnostic, Problems, Severity
+from runner.source.targets_file import TargetsProblemError
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
 from runner.timing.legal_hours import load_law
@@ -168,7 +169,9 @@ def validate_campaigns(scope: Scope, *, searches_phones: bool = False) -> Valida
     for plan in plans:
         # A campaign with a lockfile has begun: its plan knows whose follow-ups are too late.
         file = plan.campaign.file
-        if not any(file.parent.glob(f"{escape(file.stem)}.*.lock.json")):
+        has_begun = any(file.parent.glob(f"{escape(file.stem)}.*.lock.json"))
+        problems.extend(find_rule_problems(plan, has_begun=has_begun))
+        if not has_begun:
             problems.extend(find_late_follow_ups(plan.campaign, datetime.now(UTC)))
         problems.extend(find_long_texts(plan))
         rollout, sizes = plan.campaign.rollout, [one.recipients - one.excluded for one in plan.messages]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.campaign.load import load_campaign
-from runner.service.target import TargetsProblemError, read_targets
+from runner.service.target import read_targets
+from runner.source.targets_file import TargetsProblemError
 from runner.text.template import TemplateProblemError, TextCompiler
 
 if TYPE_CHECKING:

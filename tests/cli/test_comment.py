@@ -206,6 +206,17 @@ def test_a_fork_without_secrets_is_validated(run: Run, folder: Path, github: Git
     assert "### Invalid campaigns → live" in github.bodies()[0]
 
 
+def test_a_key_that_a_rule_requires_is_no_pull_requests(run: Run, folder: Path, github: GitHub) -> None:
+    """A job without secrets says what is known without; whoever sends needs the key."""
+    text = 'version: 1\ntargets: {live: {base_url: "https://sms.example.com"}}\nrequire: {state_key: true}\n'
+    (folder / "campaigns/targets.yaml").write_text(text, encoding="utf-8")
+    done = run("ci", "comment", "--target", "live", cwd=folder, env=github.job(folder))
+    assert done.returncode == 0
+    assert "has no state key, and campaigns/targets.yaml:3 requires one" in done.stderr
+    assert "| pulse | ask | 5 | 0 | 4 |\n" in github.bodies()[0]
+    assert run("ci", "comment", "--target", "live", cwd=folder).returncode == 1
+
+
 def test_without_the_key_of_the_record_its_people_are_counted(run: Run, folder: Path, github: GitHub) -> None:
     """The key is the sender's alone: a pull request's job doesn't fail for the want of it."""
     key = {"RUNNER_STATE_KEY": STATE_KEY}

@@ -94,7 +94,7 @@ def test_the_workflows_are_those_of_this_repository(run: Run, tmp_path: Path) ->
         f"# The runner that CI installs, named so that nobody else can supply it.\n{REQUIREMENT}\n"
     )
     assert (tmp_path / ".github/CODEOWNERS").read_text(encoding="utf-8") == (
-        "# Who has to agree to what CI runs, and to where texts go.\n"
+        "# Who has to agree to what CI runs, where texts go, and the rules of all campaigns.\n"
         "/.github/ @acme/texting\n"
         "/**/targets.yaml @acme/texting\n"
     )

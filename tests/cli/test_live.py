@@ -74,20 +74,25 @@ def test_each_target_has_a_record_of_its_own(folder: Path, run: Run, serve: Serv
 
 
 def test_the_targets_yaml_that_counts_is_validated(folder: Path, run: Run) -> None:
-    """It is that beside the campaigns, else that of the default folder; one that is right is not mentioned."""
+    """Each is that holds: beside the campaigns, and in the default folder; one that is right is not mentioned."""
     (folder / "eu").mkdir()
     (folder / "eu/pulse.yaml").write_bytes((folder / "campaigns/pulse.yaml").read_bytes())
     (folder / "eu/audience").symlink_to(folder / "campaigns/audience")
     (folder / "eu/targets.yaml").write_text("version: 1\ntargets: {}\n", encoding="utf-8")
-    (folder / "campaigns/targets.yaml").write_text("version: 1\ntargets: 3\n", encoding="utf-8")
     assert run("validate", "eu", cwd=folder).stdout == "Valid: 1 campaign, 0 errors, 0 warnings.\n"
     (folder / "eu/targets.yaml").write_text("version: 1\ntargets: 3\n", encoding="utf-8")
     done = run("validate", "eu/pulse.yaml", cwd=folder)
     assert done.returncode == 1
     wrong = "targets.yaml:2:10: error: `targets` must be a mapping, not the number 3 "
     assert done.stdout.startswith(f"eu/{wrong}")
-    (folder / "eu/targets.yaml").unlink()
-    assert run("validate", "eu", cwd=folder).stdout.startswith(f"campaigns/{wrong}")
+    for own in ("version: 1\ntargets: {}\n", None):
+        (folder / "campaigns/targets.yaml").write_text("version: 1\ntargets: 3\n", encoding="utf-8")
+        (folder / "eu/targets.yaml").unlink()
+        if own is not None:
+            (folder / "eu/targets.yaml").write_text(own, encoding="utf-8")
+        done = run("validate", "eu", cwd=folder)
+        assert done.stdout.startswith(f"campaigns/{wrong}")
+        assert done.stdout.endswith("Invalid: 1 campaign, 1 error, 0 warnings.\n")
 
 
 @pytest.mark.parametrize("variable", ["RUNNER_STATE_KEY", "GITHUB_TOKEN", "RUNNER_LEDGER", "HOME"])

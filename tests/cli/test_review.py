@@ -186,6 +186,30 @@ def test_a_request_that_edits_targets(run: Run, repository: Repository, github: 
     )
 
 
+def test_a_request_that_edits_rules(run: Run, repository: Repository, github: GitHub) -> None:
+    """Defaults and bounds come first, former ones before new ones; a target of that name is no rule."""
+    rules = "require: {rollout_above: 1000, renders: 90000}\ndefaults: {limits: {renders: 80000}}\n"
+    (repository.work / "campaigns/targets.yaml").write_text(f"{TARGETS}{rules}", encoding="utf-8")
+    repository.push()
+    rules = "require: {landlines: warn, renders: 95000}\ndefaults: {limits: {renders: 95000}}\n"
+    target = '  require: {base_url: "https://other.example.com"}\n'
+    (repository.work / "campaigns/targets.yaml").write_text(f"{TARGETS}{target}{rules}", encoding="utf-8")
+    shown = comment(run, repository, github)
+    assert shown.startswith(
+        f"### Campaign plan → live\n\n{GOES}\n"
+        "#### Look here: this pull request changes the rules of all campaigns (`defaults` and `require` in "
+        "targets.yaml)\n\n"
+        "- campaigns/targets.yaml: **defaults.limits.renders**: **80000** → **95000**\n"
+        "- campaigns/targets.yaml: **require.renders**: **90000** → **95000**\n"
+        "- campaigns/targets.yaml: **require.rollout\\_above**: **1000** → not set\n"
+        "- campaigns/targets.yaml: **require.landlines**: not set → **warn**\n\n"
+        "#### Look here: this pull request changes where texts go, or how (targets.yaml is changed)\n\n"
+        "- campaigns/targets.yaml: **require.base\\_url**: not set → **https:&#8203;//other.example.com**\n\n"
+    )
+    taken = "Taken from \\`defaults\\` in campaigns/targets.yaml by pulse: \\`limits.renders: 95000\\`."
+    assert f"· 0 errors**\n\n{taken}\n" in shown
+
+
 def test_nothing_of_invalid_targets_is_shown(run: Run, repository: Repository, github: GitHub) -> None:
     """A version that is no such file may hold a credential: it is said that it is changed, and no more."""
     secret = f"{TARGETS.rstrip()[:-1]}, api_key: hunter2secret}}\n"

@@ -216,8 +216,11 @@ def _resolve(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return a schema without its reference, what stands beside that first, and the names of what it is within."""
     while "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
+        file, _, name = schema["$ref"].partition("#/$defs/")
         beside = {key: value for key, value in schema.items() if key != "$ref"}
+        if file:  # another page has its keys
+            other = json.loads((REPOSITORY / "schemas" / file).read_text(encoding="utf-8"))
+            return {"type": other["$defs"][name]["type"], **beside}, above
         schema, above = {**root["$defs"][name], **beside}, (*above, name)
     return schema, above
 

@@ -148,11 +148,9 @@ def _describe(kind: type, rules: dict[str, Any]) -> dict[str, Any]:
 
 
 def _may_be_unset(kind: type, name: str) -> bool:
-    fields = (
-        {field.name: field for field in msgspec.structs.fields(kind)}
-        if issubclass(kind, msgspec.Struct)
-        else {}
-    )
+    if not issubclass(kind, msgspec.Struct):
+        return "NotRequired" in str(kind.__annotations__.get(name))
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
     return name in fields and fields[name].default is msgspec.UNSET
 
 

@@ -10,12 +10,12 @@ from runner.errors import ConfigurationError
 from runner.service.target import (
     Credentials,
     Target,
-    TargetsProblemError,
     choose_target,
     is_loopback,
     list_variables,
     read_targets,
 )
+from runner.source.targets_file import TargetsProblemError
 from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from runner.view.markdown import write_markdown
 from runner.wording import count_people, count_words, hide_phones
 from runner.workflow.campaigns import show_path
 from runner.workflow.conversations import show_example
+from runner.workflow.documents import list_defaults
 from runner.workflow.plans.plan_blocks import (
     list_coming,
     show_campaign,
@@ -66,7 +67,7 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
     ]
     title = "Campaign plan: stopped by a limit" if refusals else "Campaign plan"
     counts = Sentence(_write_counts(planned, findings.sealed, problems), "strong")
-    sums = write_markdown([*_show_waves(planned), counts])
+    sums = write_markdown([*_show_waves(planned), counts, *map(Sentence, list_defaults(planned))])
     head = write_heading(title, findings.target_name) + about + sums
     pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
     pieces += _fold("Changed since it was sent", [Items(list(findings.changed))] if findings.changed else [])
@@ -115,6 +116,7 @@ def _write_keyless(findings: PlanFindings, problems: Problems, about: str) -> Co
     blocks: list[Block] = [
         *_show_waves(findings.planned),
         Sentence(" · ".join(filter(None, counts)), "strong"),
+        *map(Sentence, list_defaults(findings.planned)),
     ]
     blocks += [Sentence(note), TableBlock(header, rows)] if rows else []
     head = write_heading("Campaign plan", findings.target_name) + about

@@ -117,7 +117,8 @@ class ApprovalRequest(Part, frozen=True):
     Attributes:
         destination: the target's address, as in the plan's digest.
         reviewed: digests, made with the state key, of the campaign file (`campaign`), its included texts
-            (`included`), and its audience files (`audience`).
+            (`included`), its audience files (`audience`), and its defaults and bounds in targets.yaml
+            (`rules`), where it has any.
         messages: the reach of each message, by id; without those that nobody gets any more.
     """
 

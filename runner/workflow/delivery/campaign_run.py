@@ -15,9 +15,9 @@ from runner.ledger.report_model import AudienceRow
 from runner.ledger.results.runs import make_run
 from runner.ledger.results.sendings import read_audience_trace, store_audience_trace, store_audiences
 from runner.reasons import LEFT, Disposition
+from runner.source.targets_file import TARGETS_FILE
 from runner.text.include import include_folder
 from runner.timing.zone import load_zone
-from runner.workflow.campaigns import TARGETS_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from runner.audience.sealing import require_key
 from runner.campaign.checks import find_late_follow_ups
 from runner.campaign.lint import silence_warnings
-from runner.errors import LimitError, PausedError, RunnerError, UsageError
+from runner.errors import LimitError, MissingKeyError, PausedError, RunnerError, UsageError
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_lockfile, read_campaign_name
 from runner.ledger.model import RecordedDeliveries, find_wave
 from runner.ledger.record.campaign_record import Record
@@ -24,6 +24,7 @@ from runner.plan.model import PlanOptions
 from runner.plan.plan_context import concerns
 from runner.plan.planner import Planner
 from runner.plan.survey import survey_audience
+from runner.service.target import find_key_variable
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.failures import Failures
@@ -116,6 +117,8 @@ def plan_campaigns(
     begin = begin or (lambda _: partial(_plan_here, workspace, reader))
     turn = _Turn(begin, options, failures, problems, now, names)
     try:
+        if reader.ledger is not None:
+            require_state_key(workspace, campaigns)
         recorded = [(one, failures.attempt(one, partial(find_record, one))) for one in campaigns]
         reader.forget_findings()
         found = turn.plan([(one, record) for one, record in recorded if record is not None])
@@ -222,6 +225,22 @@ def plan_campaign(
     if plan is None:
         return None
     return PlanResult(record=record, plan=plan, target=workspace.target, planner=planner)
+
+
+def require_state_key(workspace: Workspace, campaigns: Iterable[Campaign]) -> None:
+    """Refuse a target without a state key if a rule of targets.yaml requires one; the sandbox needs none.
+
+    Raises:
+        MissingKeyError: names the rule's place.
+    """
+    rules = filter(None, (campaign.rules.find("state_key") for campaign in campaigns))
+    rule = next(rules, None)
+    if rule is not None and not workspace.key.is_secret and workspace.target.base_url is not None:
+        name = workspace.target.name
+        raise MissingKeyError(
+            f"the target {name!r} has no state key, and {rule.place} requires one",
+            hint=f"set {find_key_variable(name, workspace.targets)}; `runner key new` makes a key",
+        )
 
 
 def require_message(campaigns: Iterable[Campaign], only: str | None) -> None:

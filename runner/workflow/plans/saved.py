@@ -54,11 +54,14 @@ def name_key(item: PlanResult) -> str | None:
 def digests(item: PlanResult) -> PlanDigests:
     """Return digests of a plan's inputs: what the campaign file sends, the recipients, and the record."""
     key = TargetKey.of(item.plan.target, item.target.state_key or None)
-    return {
+    found: PlanDigests = {
         "campaign": key.seal("digest", item.campaign.digest.encode()),
         "deliveries": key.seal("digest", item.plan.digest.encode()),
         "record": item.record.digest,
     }
+    if item.campaign.rules.digest:
+        found["rules"] = key.seal("digest", item.campaign.rules.digest.encode())
+    return found
 
 
 def describe_campaign(item: PlanResult) -> dict[str, Any]:
@@ -75,6 +78,8 @@ def describe_campaign(item: PlanResult) -> dict[str, Any]:
 _CHANGES = {
     # First: a record brings its key, on which the other digests depend.
     "record": "something has been sent, or recorded, in the meantime",
+    # Before the campaign, which changed defaults change, too.
+    "rules": "the rules in targets.yaml have changed",
     "campaign": "the campaign file has changed",
     "deliveries": "audience, template, option or who may be texted changed: who gets what is not the same",
 }
@@ -223,7 +228,7 @@ def _find_change(entry: Mapping[str, Any], item: PlanResult, now: Mapping[str, A
     then, current = entry["digests"], now["digests"]
     if entry.get("key_fingerprint") != name_key(item) and then["record"] == current["record"]:
         return _OTHER_KEY
-    return next((words for name, words in _CHANGES.items() if then[name] != current[name]), None)
+    return next((words for name, words in _CHANGES.items() if then.get(name) != current.get(name)), None)
 
 
 def dump_plan(document: PlanDocument, options: PlanOptions) -> str:

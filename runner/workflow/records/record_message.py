@@ -21,13 +21,13 @@ from runner.ledger.locks.campaign_lock import find_run_url
 from runner.ledger.model import APPROVALS_SUFFIX
 from runner.plan.approval import find_latest
 from runner.service.target import (
-    TargetsProblemError,
     find_key_variable,
     read_old_state_key,
     read_state_key,
     read_targets,
 )
 from runner.source.normalize import normalize_guid
+from runner.source.targets_file import TargetsProblemError
 from runner.wording import count_words
 from runner.workflow.campaigns import find_targets_file
 from runner.workflow.delivery.campaign_run import find_actor

@@ -13,9 +13,9 @@ from runner.github.job import find_git_settings
 from runner.ledger.files.comparison import RECORD_ENDINGS
 from runner.ledger.files.lockfile import parse_lockfile
 from runner.source.json_schema import find_problems
+from runner.source.targets_file import TARGETS_FILE
 from runner.source.yaml import YamlProblemError, read_yaml
 from runner.wording import count_words, escape_markdown
-from runner.workflow.campaigns import TARGETS_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,21 +24,24 @@ if TYPE_CHECKING:
 
 
 _LONGEST = 200
+_RULES = "defaults.", "require."
+_NOT_SET = "not set"
 _UNREADABLE = "cannot be read as one: what it changes is **not known**"
 
 
-def list_target_changes(file: Path, former: str | None, text: str | None) -> list[str]:
-    """Return the differences of two versions of `targets.yaml`, one line of Markdown each.
+def list_target_changes(file: Path, former: str | None, text: str | None) -> list[tuple[bool, str]]:
+    """Return the differences of two versions of `targets.yaml`: whether of a rule, and a line of Markdown.
 
     `file` is named in errors; a text is None if that version does not exist.
     """
     before, after = _read(file, former), _read(file, text)
     if before is None or after is None:
-        return [f"the {'former' if before is None else 'new'} version {_UNREADABLE}"]
+        return [(False, f"the {'former' if before is None else 'new'} version {_UNREADABLE}")]
+    changed = [name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)]
+    shown = [escape_markdown(name.removeprefix("targets.")) for name in changed]
     return [
-        f"**{escape_markdown(name)}**: {_show(before.get(name))} → {_show(after.get(name))}"
-        for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name)
+        (name.startswith(_RULES), f"**{words}**: {_show(before.get(name))} → {_show(after.get(name))}")
+        for name, words in zip(changed, shown, strict=True)
     ]
 
 
@@ -52,8 +55,7 @@ def _read(file: Path, text: str | None) -> dict[str, str] | None:
         return None
     if document.problems or next(iter(find_problems(document, "targets")), None) is not None:
         return None
-    data: dict[str, Any] = document.data
-    return {name.removeprefix("targets."): value for name, value in _flatten(data)}
+    return dict(_flatten(document.data))
 
 
 def _flatten(settings: Mapping[str, Any], start: str = "") -> Iterator[tuple[str, str]]:
@@ -65,7 +67,7 @@ def _flatten(settings: Mapping[str, Any], start: str = "") -> Iterator[tuple[str
 
 
 def _show(value: str | None) -> str:
-    return "not set" if value is None else f"**{escape_markdown(hide_credentials(value)[:_LONGEST])}**"
+    return _NOT_SET if value is None else f"**{escape_markdown(hide_credentials(value)[:_LONGEST])}**"
 
 
 _MOST_LINES = 20
@@ -103,27 +105,38 @@ class _Sections:
     changes: Sequence[FileChange]
 
     def write(self) -> str:
-        targets = list(self._list_targets())
+        found = list(self._list_targets())
+        rules, targets = ([line for is_rule, line in found if is_rule is kind] for kind in (True, False))
+        # Former rules first, so that many new ones cannot hide that they are gone.
+        rules.sort(key=lambda line: f": {_NOT_SET} → " in line)
         records = list(self._list_records())
         text = _write_section(
-            "Look here: this pull request changes where texts go, or how", targets, "targets.yaml is changed"
+            "Look here: this pull request changes the rules of all campaigns",
+            rules,
+            "`defaults` and `require` in targets.yaml",
+        )
+        text += _write_section(
+            "Look here: this pull request changes where texts go, or how",
+            targets,
+            "targets.yaml is changed",
         )
         text += _write_section(
             "Look here: this pull request changes records, which jobs write and people don't",
             records,
             "with another record other people are texted, or nobody",
         )
-        unchanged = [word for word, lines in (("Targets", targets), ("records", records)) if not lines]
+        unchanged = [word for word, lines in (("Targets", found), ("records", records)) if not lines]
         if unchanged:
             text += f"\n{' and '.join(unchanged).capitalize()} stay as they are.\n"
         return text
 
-    def _list_targets(self) -> Iterator[str]:
+    def _list_targets(self) -> Iterator[tuple[bool, str]]:
         for change in self.changes:
             if TARGETS_FILE in {_name(change.former), _name(change.path)}:
                 file = self.clone.root / (change.path or change.former or "")
-                for line in list_target_changes(file, self._read_former(change), self._read(change)):
-                    yield f"{self._show(change)}: {line}"
+                texts = self._read_former(change), self._read(change)
+                for is_rule, line in list_target_changes(file, *texts):
+                    yield is_rule, f"{self._show(change)}: {line}"
 
     def _list_records(self) -> Iterator[str]:
         for change in self.changes:

@@ -10,8 +10,9 @@ from runner.atomic_write import save_text
 from runner.errors import ConfigurationError, RunnerError, UsageError
 from runner.git.command import Git, GitError
 from runner.github.workflows import make_slug
-from runner.service.target import TargetsProblemError, read_targets
+from runner.service.target import read_targets
 from runner.source.storage import repository_root
+from runner.source.targets_file import TargetsProblemError
 from runner.workflow.campaigns import show_path
 
 if TYPE_CHECKING:

@@ -27,7 +27,6 @@ from runner.service.target import (
     SANDBOX,
     Credentials,
     Target,
-    TargetsProblemError,
     choose_target,
     leads_elsewhere,
     list_variables,
@@ -35,8 +34,8 @@ from runner.service.target import (
 )
 from runner.source.diagnostic import Problems
 from runner.source.storage import stamp_file
+from runner.source.targets_file import TARGETS_FILE, TargetsProblemError
 from runner.workflow.campaigns import (
-    TARGETS_FILE,
     find_campaign_files,
     find_named,
     find_targets_file,

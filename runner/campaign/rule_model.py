@@ -1,0 +1,47 @@
+"""What the files `targets.yaml` say of a campaign, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from runner.source.diagnostic import Position
+
+
+class AppliedDefault(NamedTuple):
+    """A value that a campaign takes from `defaults` of a targets.yaml: its key, as in `policy.consent`."""
+
+    key: str
+    value: Any
+    position: Position
+
+
+class RequiredRule(NamedTuple):
+    """A bound of `require` in a targets.yaml; `place` is its file and line, for messages."""
+
+    name: str
+    bound: Any
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignRules:
+    """What the files `targets.yaml` say of a campaign.
+
+    Attributes:
+        digest: of all of it but what only reports read; empty if they say nothing.
+        stamps: of the files, those that are missing included, by path.
+    """
+
+    defaults: tuple[AppliedDefault, ...] = ()
+    required: tuple[RequiredRule, ...] = ()
+    digest: str = ""
+    stamps: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
+
+    def find(self, name: str) -> RequiredRule | None:
+        """Return the strictest rule of a name; None if there is none."""
+        return min((one for one in self.required if one.name == name), key=attrgetter("bound"), default=None)

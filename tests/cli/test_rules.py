@@ -1,0 +1,361 @@
+"""Rules in targets.yaml: whoever tries to weaken one sends nothing beyond it."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.keys import STATE_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.world import World
+
+CAMPAIGN = """\
+version: 1
+name: pulse
+recipients: [{phone: "+14155550101"}, {phone: "+14155550102"}, {phone: "+14155550103"}]
+messages: [{id: ask, text: Hello}]
+"""
+SURVEY = CAMPAIGN.replace("text: Hello", "questions: [{tag: why, text: Why?}]")
+KEPT = "limits: {recipients: 2}\n"
+EMPTY = "version: 1\ntargets: {}\n"
+ONE = "require: {recipients: 2}"
+"""A rule that the three people of the campaign break."""
+
+
+def write(folder: Path, require: str, campaign: str = CAMPAIGN, name: str = "campaigns/pulse.yaml") -> None:
+    """Write a repository with rules, and a campaign."""
+    (folder / ".git").mkdir(exist_ok=True)
+    for file, text in (("campaigns/targets.yaml", f"{EMPTY}{require}\n"), (name, campaign)):
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(text, encoding="utf-8")
+
+
+def count_sent(world: World) -> int:
+    """Return how many texts the sandbox has accepted."""
+    if not (world.folder / ".runner/sandbox/service.sqlite").exists():
+        return 0
+    return int(world.query("SELECT count(*) FROM session")[0])
+
+
+WEAK = [
+    ("quiet_hours: legal", ""),
+    ("quiet_hours: legal", "policy: {quiet_hours: none}"),
+    ("no_rule: refuse", "policy: {quiet_hours: legal, no_rule: schedule}"),
+    ("purpose: survey", "policy: {purpose: service}"),
+    ("purpose: marketing", ""),
+    ("consent: required", ""),
+    ("timezone_unknown: refuse", "policy: {timezone_unknown: campaign}\nschedule: {timezone: UTC}"),
+    ("landlines: refuse", ""),
+    ("open_session: wait", "policy: {open_session: complete}"),
+    ("open_session: complete", "policy: {open_session: queue}"),
+    ("read_replies_within: 12h", ""),
+    ("review_margin: 5%", ""),
+    ("frequency_cap: {messages: 3, within: 7d}", ""),
+    ("frequency_cap: {messages: 3, within: 7d}", "policy: {frequency_cap: {messages: 4, within: 7d}}"),
+    ("frequency_cap: {messages: 3, within: 7d}", "policy: {frequency_cap: {messages: 1, within: 2d}}"),
+    ('send_between: ["09:00", "20:00"]', ""),
+    ('send_between: ["09:00", "20:00"]', 'schedule: {send_between: ["09:00", "20:01"]}'),
+    ("recipients: <= 2", ""),
+    ("recipients: <= 2", "limits: {recipients: 3}"),
+    ("recipients: <= 2", "limits: {recipients: 2}"),
+    ("renders: 5", ""),
+    ("renders: 2", "limits: {renders: 2}"),
+    ("segments_per_message: 1", "limits: {segments_per_message: 2}"),
+    ("recipients_per_send: 1", ""),
+    ("rollout_above: 2", ""),
+    ("rollout_above: 2", "rollout: {steps: [{share: 100%}]}"),
+    ("rollout_above: 2", "rollout: {steps: [{share: 99%, hold: 1h}, {share: 100%}]}"),
+]
+
+
+@pytest.mark.parametrize(("rule", "campaign"), WEAK)
+def test_a_campaign_beyond_a_bound_is_not_sent(world: World, rule: str, campaign: str) -> None:
+    """It is an error at once, or stops the plan where only the audience shows it; `validate` names the rule."""
+    write(world.folder, f"require: {{{rule}}}", f"{CAMPAIGN}{campaign}\n")
+    said = world.run("validate", code=1)
+    key = rule.partition(":")[0]
+    assert f"[require-{key.replace('_', '-')}]" in said
+    assert "campaigns/targets.yaml:3 requires" in said
+    is_of_audience = key == "rollout_above" or campaign in ("limits: {recipients: 2}", "limits: {renders: 2}")
+    world.run("apply", "--auto-approve", "--limit", "1", code=5 if is_of_audience else 1)
+    assert "campaigns/targets.yaml:3 requires" in world.errors
+    assert count_sent(world) == 0
+
+
+KEEPS = [
+    ("quiet_hours: legal", "policy: {quiet_hours: legal}"),
+    ("purpose: survey", "policy: {purpose: marketing}"),
+    ("landlines: warn", "policy: {landlines: refuse}"),
+    ("open_session: complete", ""),
+    ("read_replies_within: 24h", ""),
+    ("frequency_cap: {messages: 3, within: 7d}", "policy: {frequency_cap: {messages: 1, within: 3d}}"),
+    ("frequency_cap: {messages: 3, within: 7d}", "policy: {frequency_cap: {messages: 3, within: 30d}}"),
+    ('send_between: ["09:00", "20:00"]', 'schedule: {send_between: ["09:00", "12:00"]}'),
+    ("recipients: 3", "limits: {recipients: 3}"),
+    ("rollout_above: 3", ""),
+    ("rollout_above: 2", "rollout: {steps: [{share: 60%, hold: 1h}, {share: 100%}]}"),
+    ("state_key: true", ""),
+]
+
+
+@pytest.mark.parametrize(("rule", "campaign"), KEEPS)
+def test_a_campaign_within_a_bound_is_valid(world: World, rule: str, campaign: str) -> None:
+    """What is as strict as the rule, or stricter, is no problem."""
+    write(world.folder, f"require: {{{rule}}}", f"{CAMPAIGN}{campaign}\n")
+    world.run("validate")
+
+
+def place_beside_other_targets(folder: Path) -> list[str]:
+    write(folder, ONE, name="campaigns/team/pulse.yaml")
+    (folder / "campaigns/team/targets.yaml").write_text(f"{EMPTY}require: {{recipients: 900}}\n")
+    return []
+
+
+def place_in_another_folder(folder: Path) -> list[str]:
+    write(folder, ONE, name="other/deep/pulse.yaml")
+    (folder / "other/deep/targets.yaml").write_text(EMPTY)
+    return ["other/deep"]
+
+
+def link_to_a_campaign(folder: Path) -> list[str]:
+    write(folder, ONE, name="elsewhere/old.txt")
+    (folder / "campaigns/pulse.yaml").symlink_to("../elsewhere/old.txt")
+    return []
+
+
+def link_from_elsewhere(folder: Path) -> list[str]:
+    write(folder, ONE)
+    (folder / "elsewhere").mkdir()
+    (folder / "elsewhere/other.yaml").symlink_to("../campaigns/pulse.yaml")
+    return ["elsewhere/other.yaml"]
+
+
+def link_to_another_repository(folder: Path) -> list[str]:
+    write(folder, ONE)
+    (folder / "campaigns/pulse.yaml").unlink()
+    (folder / "nested/.git").mkdir(parents=True)
+    (folder / "nested/pulse.yaml").write_text(CAMPAIGN)
+    return ["nested/pulse.yaml"]
+
+
+def work_in_another_folder(folder: Path) -> list[str]:
+    write(folder, ONE)
+    (folder / "team/campaigns").mkdir(parents=True)
+    (folder / "team/campaigns/targets.yaml").write_text(EMPTY)
+    os.chdir(folder / "team")
+    return ["../campaigns/pulse.yaml"]
+
+
+def fill_by_default(folder: Path) -> list[str]:
+    place_beside_other_targets(folder)
+    (folder / "campaigns/team/targets.yaml").write_text(f"{EMPTY}defaults: {{limits: {{recipients: 900}}}}\n")
+    return []
+
+
+def merge_by_alias(folder: Path) -> list[str]:
+    write(folder, ONE, f"{CAMPAIGN}vars: &big {{recipients: 900}}\nlimits: *big\n")
+    return []
+
+
+def name_another_target(folder: Path) -> list[str]:
+    write(folder, ONE)
+    return ["--target", "sandbox"]
+
+
+def choose_some(folder: Path) -> list[str]:
+    write(folder, ONE, f"{CAMPAIGN}{KEPT}")
+    return ["--limit", "1"]
+
+
+def choose_a_message(folder: Path) -> list[str]:
+    write(folder, ONE, f"{CAMPAIGN}{KEPT}")
+    return ["--only", "ask"]
+
+
+def send_later(folder: Path) -> list[str]:
+    later = 'schedule: {send_between: ["00:00", "00:01"]}\n'
+    write(folder, ONE, f"{CAMPAIGN}{KEPT}{later}")
+    return []
+
+
+def try_it_out(folder: Path) -> list[str]:
+    write(folder, ONE)
+    return ["--test-to", "+14155550199"]
+
+
+WAYS = [
+    place_beside_other_targets,
+    place_in_another_folder,
+    link_to_a_campaign,
+    link_from_elsewhere,
+    link_to_another_repository,
+    work_in_another_folder,
+    fill_by_default,
+    merge_by_alias,
+    name_another_target,
+    choose_some,
+    choose_a_message,
+    send_later,
+    try_it_out,
+]
+
+
+@pytest.mark.parametrize("place", WAYS)
+def test_no_way_leads_around_a_rule(world: World, place: Callable[[Path], list[str]]) -> None:
+    """Other folders, files of targets, links, names, targets and options send nothing beyond the bound."""
+    arguments = place(world.folder)
+    campaigns = [one for one in arguments if "/" in one]
+    said = world.run("validate", *campaigns, code=1)
+    assert "campaigns/targets.yaml:3 requires at most 2 [require-recipients]" in said
+    code = 5 if place in (choose_some, choose_a_message, send_later) else 1
+    world.run("apply", "--auto-approve", *arguments, code=code)
+    assert "campaigns/targets.yaml:3 requires at most 2" in world.errors
+    assert count_sent(world) == 0
+
+
+@pytest.mark.parametrize(
+    "break_file",
+    [
+        lambda file: file.write_text("version: 2\n"),
+        lambda file: file.write_text(f"{EMPTY}require: {{recipient: 2}}\n"),
+        lambda file: file.write_bytes(b"\xff\xfe\x00"),
+        lambda file: (file.unlink(), file.symlink_to("gone.yaml")),
+        lambda file: (file.unlink(), file.symlink_to("targets.yaml")),
+        lambda file: (file.unlink(), file.mkdir()),
+        lambda file: (file.unlink(), file.symlink_to("/etc/hostname")),
+    ],
+)
+def test_a_file_of_rules_that_cannot_be_read_is_an_error(
+    world: World, break_file: Callable[[Path], object]
+) -> None:
+    """It never means that there are no rules, also where another targets.yaml has the target."""
+    write(world.folder, ONE, name="campaigns/team/pulse.yaml")
+    (world.folder / "campaigns/team/targets.yaml").write_text(EMPTY)
+    break_file(world.folder / "campaigns/targets.yaml")
+    world.run("apply", "--auto-approve", "campaigns/team", code=1)
+    assert "campaigns/targets.yaml:" in world.errors
+    assert count_sent(world) == 0
+
+
+def test_defaults_are_taken_where_a_campaign_says_nothing(world: World) -> None:
+    """Key by key; opt-out words are added; the plan says once which defaults hold, and for which campaigns."""
+    defaults = (
+        "defaults:\n"
+        "  policy: {open_session: complete, opt_out_words: [adieu]}\n"
+        "  limits: {recipients: 2, renders: 900}\n"
+        "  owner: cx@example.com\n"
+    )
+    own = "limits: {recipients: 3}\npolicy: {opt_out_words: [basta]}\n"
+    write(world.folder, defaults, f"{SURVEY}{own}")
+    write(world.folder, defaults, f"{CAMPAIGN.replace('pulse', 'other')}{own}", "campaigns/other.yaml")
+    document = world.check(world.run("plan", "--format", "json"), "plan")
+    (campaign, again) = document["campaigns"]
+    assert campaign["defaults"] == again["defaults"]
+    assert [(one["key"], one["value"], one["line"]) for one in campaign["defaults"]] == [
+        ("owner", "cx@example.com", 6),
+        ("policy.open_session", "complete", 4),
+        ("policy.opt_out_words", ["adieu"], 4),
+        ("limits.renders", 900, 5),
+    ]
+    assert document["notes"][0] == (
+        "Taken from `defaults` in campaigns/targets.yaml by other, pulse: `owner: cx@example.com`, "
+        '`policy.open_session: complete`, `policy.opt_out_words: ["adieu"]`, `limits.renders: 900`.'
+    )
+    assert world.run("plan").count("Taken from `defaults`") == 1
+    world.run("apply", "--auto-approve")
+    assert count_sent(world) == 6
+    world.reply("+14155550101", "Adieu")
+    world.run("reconcile")
+    assert "1 person has opted out" in world.run("optouts", "list")
+
+
+def test_a_campaign_without_rules_keeps_its_digest(world: World) -> None:
+    """A targets.yaml without them, or with rules of other keys, changes nothing of what was planned before."""
+    write(world.folder, "")
+    plain = json.loads(world.run("plan", "--format", "json"))["campaigns"][0]
+    (world.folder / "campaigns/targets.yaml").unlink()
+    assert json.loads(world.run("plan", "--format", "json"))["campaigns"][0] == plain
+    assert plain["digests"].keys() == {"campaign", "deliveries", "record"}
+    assert "defaults" not in plain
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "require: {renders: 800}\ndefaults: {limits: {renders: 800}}",
+        "require: {renders: 900}\ndefaults: {limits: {renders: 800}}",
+        "require: {renders: 900, recipients: 3}\ndefaults: {limits: {renders: 900, recipients: 3}}",
+        "",
+    ],
+)
+def test_a_plan_saved_under_other_rules_is_refused(world: World, later: str) -> None:
+    """Its digest covers the rules: one that was tightened, loosened or removed needs a new plan."""
+    write(world.folder, "require: {renders: 900}\ndefaults: {limits: {renders: 900}}")
+    world.run("plan", "--out", "plan.json")
+    write(world.folder, later)
+    world.run("apply", "--plan", "plan.json", code=1)
+    assert "out of date: pulse: the rules in targets.yaml have changed" in world.errors
+    assert count_sent(world) == 0
+
+
+def test_an_approval_is_of_the_rules(
+    world: World, monkeypatch: pytest.MonkeyPatch, serve: Callable[..., Any]
+) -> None:
+    """What was approved under other rules is not approved."""
+    monkeypatch.setenv("RUNNER_STATE_KEY", STATE_KEY)
+    with serve(world.folder, "--db", "live.sqlite") as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        write(world.folder, "require: {recipients: 9}", f"{CAMPAIGN}limits: {{recipients: 9}}\n")
+        world.run("plan", "--out", "plan.json")
+        world.run("ci", "approve", "--plan", "plan.json", "--by", "ada")
+        write(world.folder, "require: {recipients: 90}", f"{CAMPAIGN}limits: {{recipients: 9}}\n")
+        world.run("apply", "--auto-approve", "--require-approval", code=5)
+        assert "the rules in targets.yaml have changed since it was approved" in world.errors
+
+
+def test_a_target_needs_a_state_key(
+    world: World, monkeypatch: pytest.MonkeyPatch, serve: Callable[..., Any]
+) -> None:
+    """Also one of the environment alone, on this machine, and under any name."""
+    write(world.folder, "require: {state_key: true}")
+    with serve(world.folder, "--db", "live.sqlite") as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        for target in ("live", "sandbox", "other"):
+            world.run("apply", "--auto-approve", "--target", target, code=1)
+            assert world.errors.startswith(
+                f"Error: the target '{target}' has no state key, and campaigns/targets.yaml:3 requires one\n"
+                "  set RUNNER_STATE_KEY; `runner key new` makes a key\n"
+            )
+        monkeypatch.setenv("RUNNER_STATE_KEY", STATE_KEY)
+        world.run("apply", "--auto-approve", "--target", "live")
+
+
+def test_a_campaign_that_has_begun_goes_on(world: World) -> None:
+    """Of its audience only those count who are not texted yet: `validate`, which does not know them, warns."""
+    write(world.folder, "")
+    world.run("apply", "--auto-approve")
+    write(world.folder, "require: {rollout_above: 1}", CAMPAIGN.replace("0103", "0104"))
+    assert "warning: it could text 3 people, now and later" in world.run("validate")
+    world.run("apply", "--auto-approve")
+    assert count_sent(world) == 4
+
+
+def test_what_was_sent_before_a_rule_is_read_all_the_same(world: World) -> None:
+    """Replies may be opt-outs: `reconcile` and `report` do not hang on rules; nothing more is sent."""
+    write(world.folder, "", SURVEY)
+    world.run("apply", "--auto-approve")
+    world.reply("+14155550101", "stop")
+    write(world.folder, ONE, SURVEY)
+    world.run("reconcile")
+    assert "1 person has opted out" in world.run("optouts", "list")
+    world.run("report")
+    world.run("apply", "--auto-approve", code=1)
