@@ -166,7 +166,7 @@ _CHECKS: dict[str, _Check] = {
     "no_rule": _choose("refuse", "schedule"),
     "purpose": _choose("marketing", "survey", "service"),
     "consent": _choose("required", "not_required"),
-    "audience": _choose("encrypted"),
+    "audience": _choose("encrypted", "any"),
     "sender": _Check("policy", lambda value, bound: value == bound, lambda bound: f"`{bound}`"),
     "timezone_unknown": _choose("refuse", "campaign"),
     "landlines": _choose("refuse", "warn", "allow"),

@@ -24,6 +24,10 @@ _PROBLEM = re.compile(
 _LONGEST = 160
 _BY_REGION = "write it as in +14155550101, or say which country's numbers these are (`region` in a campaign)"
 WITHOUT_CASE = {
+    "audience-rows-unsaid": (
+        "reviewers without the key do not see how many rows people.csv.age has",
+        "write `rows: 1200`",
+    ),
     "campaign-file-name": (
         "the file's name is too long: its lockfile, which is named after it, could not be written",
         "rename it: at most 200 bytes before its ending; `name:` keeps its record",
@@ -58,7 +62,11 @@ WITHOUT_CASE = {
     "value-refused": ("`name` is not allowed", None),
 }
 """Message and hint of codes that no case has: most hang on the machine."""
-_MILDER = {"recipient-consent-changed": "note", "text-without-label": "warning"}
+_MILDER = {
+    "audience-rows-unsaid": "warning",
+    "recipient-consent-changed": "note",
+    "text-without-label": "warning",
+}
 
 
 def render_explanations() -> str:
