@@ -55,6 +55,7 @@ from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.encrypted import is_encrypted
+from runner.source.money import parse_money
 from runner.source.normalize import fold_answer
 from runner.source.quantity import parse_duration, parse_rate, parse_share
 from runner.source.storage import (
@@ -477,6 +478,7 @@ _READERS: dict[str, Callable[[Any], object]] = {
     **dict.fromkeys(("invalid_rows", "review_margin", "share"), _read_share),
     **dict.fromkeys(("weight", "holdout"), float),
     "rate": parse_rate,
+    "cost": parse_money,
 }
 """Readers of values that are written otherwise than they are kept, by key."""
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 from urllib.parse import urlsplit
 
 from runner.errors import LINE_BREAK_HINT, ConfigurationError, MissingKeyError
+from runner.source.money import Prices
 from runner.source.quantity import parse_duration, parse_rate
 from runner.source.targets_file import TargetsProblemError, read_targets_file
 
@@ -142,6 +143,7 @@ class Target:
         api_key_env: environment variable of the API key.
         cluster: address of the cluster that works for the target, if any.
         state_remote: the git remote by which machines share the record; `none` if one machine alone sends.
+        prices: of its texts; None if it has none.
     """
 
     name: str
@@ -160,6 +162,7 @@ class Target:
     api_key_env: str = "RUNNER_API_KEY"
     cluster: str | None = None
     state_remote: str | None = None
+    prices: Prices | None = None
 
 
 def read_targets(file: Path, environment: Mapping[str, str]) -> dict[str, Any]:
@@ -233,6 +236,7 @@ def choose_target(
         api_key_env=variables[1],
         cluster=settings.get("cluster"),
         state_remote=settings.get("state_remote"),
+        prices=Prices.read(settings["prices"]) if "prices" in settings else None,
         **_read_limits(settings.get("limits", {})),
     )
 
