@@ -434,8 +434,7 @@ class _Reader:
         source: str | dict[str, Any] = container[key]  # type: ignore[index]
         if isinstance(source, dict):
             return self._translated(source)
-        position = self._position(container, key)
-        place = self._document.place(container, key)
+        position, place = self._position(container, key), self._document.place(container, key)
         if place is None or place.style != "|":
             quote = "" if place is None else place.style.strip("|>")
             return TemplateText(source, position, position.line, position.column, is_block=False, quote=quote)
@@ -450,8 +449,7 @@ class _Reader:
             ((languages.find(code) if languages else None) or code, self._text(written, code))
             for code in written
         )
-        default = dict(found).get(languages.default if languages else "", found[0][1])
-        return replace(default, by_language=found)
+        return replace(dict(found).get(languages.default if languages else "", found[0][1]), by_language=found)
 
 
 def _translate_as_response(ending: TemplateText, responses: Iterable[TemplateText]) -> TemplateText:

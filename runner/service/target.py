@@ -212,7 +212,12 @@ def choose_target(
     if base_url is None:
         if chosen == SANDBOX:
             state_key = _read_state_key(chosen, settings, environment)
-            return Target(SANDBOX, state_key=state_key, settle_window=_EMBEDDED_SETTLE_WINDOW_S)
+            return Target(
+                SANDBOX,
+                state_key=state_key,
+                settle_window=_EMBEDDED_SETTLE_WINDOW_S,
+                prices=_read_prices(settings),
+            )
         known = ", ".join([SANDBOX, *targets["targets"]])
         raise ConfigurationError(
             f"nothing says where the target {chosen!r} is",
@@ -236,7 +241,7 @@ def choose_target(
         api_key_env=variables[1],
         cluster=settings.get("cluster"),
         state_remote=settings.get("state_remote"),
-        prices=Prices.read(settings["prices"]) if "prices" in settings else None,
+        prices=_read_prices(settings),
         **_read_limits(settings.get("limits", {})),
     )
 
@@ -289,6 +294,10 @@ def _read_credentials(
     for variable in variables:
         _require_one_line(variable, environment[variable])
     return Credentials(*(environment[variable] for variable in variables))
+
+
+def _read_prices(settings: Mapping[str, Any]) -> Prices | None:
+    return Prices.read(settings["prices"]) if "prices" in settings else None
 
 
 def _read_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
@@ -403,6 +412,8 @@ def require_one_name(target: Target, targets: Mapping[str, Any], environment: Ma
 
     address, user = _normalize_address(target), name_user(target.username_env)
     for name, settings in targets["targets"].items():
+        if "base_url" not in settings:  # the sandbox
+            continue
         other = Target(name, settings["base_url"], username_env=list_variables(name, targets)[0])
         account = _normalize_address(other), name_user(other.username_env)
         if name != target.name and account == (address, user):

@@ -7,6 +7,8 @@ from datetime import date
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from runner.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -60,7 +62,13 @@ class Prices:
         """Return the prices that a target in targets.yaml has."""
         # Through text: a float has digits that nobody wrote.
         prices = {country: Decimal(str(price)) for country, price in settings["countries"].items()}
-        day = date.fromisoformat(str(settings["as_of"]))
+        try:
+            day = date.fromisoformat(settings["as_of"])
+        except ValueError:
+            raise ConfigurationError(
+                f"`as_of` of prices in targets.yaml is {settings['as_of']}, which is no day",
+                hint="write the day of the price list, as in 2026-11-01",
+            ) from None
         return cls(**{**settings, "as_of": day, "countries": prices})
 
     def find(self, countries: Sequence[str]) -> tuple[Decimal, Decimal] | None:
