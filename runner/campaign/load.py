@@ -408,11 +408,8 @@ class _Reader:
         )
         if "conclude_on" in read:
             read["conclude_on"] = _translate_as_response(read["conclude_on"], texts)
-        return Question(
-            **read,
-            responses=texts,
-            values=values if any(value is not None for value in values) else (),
-        )
+        counted = values if any(value is not None for value in values) else ()
+        return Question(**read, responses=texts, values=counted)
 
     def _read_keys(self, item: dict[str, Any], *others: str) -> dict[str, Any]:
         """Return the values of a mapping, but for some keys, by the names of fields, which are the keys."""
@@ -449,7 +446,9 @@ class _Reader:
             ((languages.find(code) if languages else None) or code, self._text(written, code))
             for code in written
         )
-        return replace(dict(found).get(languages.default if languages else "", found[0][1]), by_language=found)
+        return replace(
+            dict(found).get(languages.default if languages else "", found[0][1]), by_language=found
+        )
 
 
 def _translate_as_response(ending: TemplateText, responses: Iterable[TemplateText]) -> TemplateText:
