@@ -73,7 +73,7 @@ def test_least_is_what_the_opening_costs(world: World) -> None:
     price(world)
     world.write(SURVEY, phones=list_phones(3))
     # An introduction and a question: a segment each.
-    least = sum(Decimal(one) * 3 * 2 for one in PRICES.values())
+    least = sum((Decimal(one) * 3 * 2 for one in PRICES.values()), Decimal(0))
     assert Decimal(plan_cost(world)["now"]["least"]) == least.quantize(Decimal("0.01"), ROUND_HALF_UP)
 
 
