@@ -55,6 +55,7 @@ from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.encrypted import is_encrypted
+from runner.source.money import parse_money
 from runner.source.normalize import fold_answer
 from runner.source.quantity import parse_duration, parse_rate, parse_share
 from runner.source.storage import (
@@ -407,11 +408,8 @@ class _Reader:
         )
         if "conclude_on" in read:
             read["conclude_on"] = _translate_as_response(read["conclude_on"], texts)
-        return Question(
-            **read,
-            responses=texts,
-            values=values if any(value is not None for value in values) else (),
-        )
+        counted = values if any(value is not None for value in values) else ()
+        return Question(**read, responses=texts, values=counted)
 
     def _read_keys(self, item: dict[str, Any], *others: str) -> dict[str, Any]:
         """Return the values of a mapping, but for some keys, by the names of fields, which are the keys."""
@@ -433,8 +431,7 @@ class _Reader:
         source: str | dict[str, Any] = container[key]  # type: ignore[index]
         if isinstance(source, dict):
             return self._translated(source)
-        position = self._position(container, key)
-        place = self._document.place(container, key)
+        position, place = self._position(container, key), self._document.place(container, key)
         if place is None or place.style != "|":
             quote = "" if place is None else place.style.strip("|>")
             return TemplateText(source, position, position.line, position.column, is_block=False, quote=quote)
@@ -449,8 +446,9 @@ class _Reader:
             ((languages.find(code) if languages else None) or code, self._text(written, code))
             for code in written
         )
-        default = dict(found).get(languages.default if languages else "", found[0][1])
-        return replace(default, by_language=found)
+        return replace(
+            dict(found).get(languages.default if languages else "", found[0][1]), by_language=found
+        )
 
 
 def _translate_as_response(ending: TemplateText, responses: Iterable[TemplateText]) -> TemplateText:
@@ -477,6 +475,7 @@ _READERS: dict[str, Callable[[Any], object]] = {
     **dict.fromkeys(("invalid_rows", "review_margin", "share"), _read_share),
     **dict.fromkeys(("weight", "holdout"), float),
     "rate": parse_rate,
+    "cost": parse_money,
 }
 """Readers of values that are written otherwise than they are kept, by key."""
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.source.diagnostic import Position
+    from runner.source.money import Money
     from runner.timing.schedule import FrequencyCap, NoRule, Purpose, TimezoneUnknown
 
 
@@ -147,6 +148,7 @@ class Limits:
     Attributes:
         recipients: people in one plan.
         renders: cost of one plan.
+        cost: cost of one plan in money.
         recipients_per_send: phones in one launch.
         rate: sends a second.
         segments_per_message: SMS segments of a single text.
@@ -158,6 +160,7 @@ class Limits:
 
     recipients: int | None = None
     renders: int | None = None
+    cost: Money | None = None
     recipients_per_send: int | None = None
     rate: float | None = None
     segments_per_message: int | None = None

@@ -9,6 +9,7 @@ from fractions import Fraction
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, get_args
 
+from runner.plan.cost import CostTally, refuse_cost
 from runner.plan.decisions import round_up
 from runner.plan.digest import DeliveryDigest
 from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, LanguageCounts, MessagePlan, Span
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
 
     from runner.audience.audience import AudienceTally
     from runner.campaign.model import Campaign, Limits
+    from runner.plan.cost import PlanCost
     from runner.plan.decisions import Assigned, Decision
     from runner.plan.model import Cause
     from runner.source.diagnostic import Severity
+    from runner.source.money import Prices
     from runner.text.payload import CompiledMessage, Payload
 
 
@@ -266,10 +269,14 @@ _ALIKE = (None, None, "", ())
 """Arm, end, occasion and caps of most deliveries."""
 
 
-def list_refusals(campaign: Campaign, messages: list[MessagePlan], counts: PlanCounts) -> tuple[str, ...]:
+def list_refusals(
+    campaign: Campaign, messages: list[MessagePlan], counts: PlanCounts, cost: PlanCost | None, target: str
+) -> tuple[str, ...]:
     """Return, in words, the limits of a campaign and the rules of targets.yaml that a plan breaks."""
     broken = find_broken_rules(campaign, messages, counts.people + counts.later)
-    return (*find_refusals(campaign.limits, messages, counts.people), *(words for _, words in broken))
+    beyond = find_refusals(campaign.limits, messages, counts.people)
+    costly = refuse_cost(campaign.limits.cost, cost, target, counts.people)
+    return (*beyond, *costly, *(words for _, words in broken))
 
 
 def find_refusals(limits: Limits, messages: Sequence[MessagePlan], people: int) -> Iterator[str]:
@@ -385,6 +392,7 @@ class PlanCounts:
         later: those who get nothing now, and may get something later.
         sure: those of them who are sure to.
         digests: of deliveries, by shard.
+        cost: None if the target has no prices.
     """
 
     messages: list[PlanTally]
@@ -393,6 +401,7 @@ class PlanCounts:
     later: int = 0
     sure: int = 0
     digests: dict[int, bytes] = field(default_factory=dict)
+    cost: CostTally | None = None
 
     @classmethod
     def start(cls, messages: int) -> PlanCounts:
@@ -408,13 +417,18 @@ class PlanCounts:
         self.later += other.later
         self.sure += other.sure
         self.digests |= other.digests
+        if self.cost is None:
+            self.cost = other.cost
+        elif other.cost is not None:
+            self.cost.merge(other.cost)
 
 
 def count_assignments(
-    assigned: Iterable[Assigned], sizes: Sequence[LaunchSizes], per_send: int
+    assigned: Iterable[Assigned], sizes: Sequence[LaunchSizes], per_send: int, prices: Prices | None = None
 ) -> PlanCounts:
     """Return the counts of a pass; `sizes` receive launch sizes by message."""
     counts = PlanCounts.start(len(sizes))
+    counts.cost = None if prices is None else CostTally(prices)
     digest = DeliveryDigest()
     add_delivery = digest.add
     adders = [(tally.add, size.add) for tally, size in zip(counts.messages, sizes, strict=True)]
@@ -432,6 +446,8 @@ def count_assignments(
                 gets_something = True
                 add_delivery(recipient.phone, index, payload.digest, assignment.occasion)
                 add_group(group_of(assignment, payload))
+        if counts.cost is not None:
+            counts.cost.add(recipient.phone, assignments)
         if gets_something:
             people += 1
         elif comes_later:

@@ -258,7 +258,8 @@ def _add_up(
     """Return a campaign's plan; `problems` receives a warning about an empty audience."""
     campaign, compiled = going.campaign, going.compiled
     if not audience.rows:
-        problems.add(_describe_empty(campaign))
+        words = "this campaign has no recipients: no row holds a phone"
+        problems.add(campaign.recipients[0].position.problem("audience-empty", words, severity="warning"))
     lets_queue, is_paused = campaign.policy.open_session == "queue", going.pause is not None
     plans = [
         tally.add_up(one, audience, launches).replace(
@@ -266,27 +267,22 @@ def _add_up(
         )
         for one, tally, launches in zip(compiled, counts.messages, counts.launches, strict=True)
     ]
+    cost = None if counts.cost is None else counts.cost.add_up(compiled, lets_queue=lets_queue)
     return CampaignPlan(
         campaign,
         target,
         tuple(plans),
         counts.people,
         join_digests([counts.digests]),
-        list_refusals(campaign, plans, counts),
+        list_refusals(campaign, plans, counts, cost, target),
         pause=going.pause,
         unread=going.unread,
         wave=going.wave,
         rollout=going.step,
         completed=going.completed,
+        cost=cost,
         recipients_later=Span(counts.sure, counts.later),
     )
-
-
-def _describe_empty(campaign: Campaign) -> Diagnostic:
-    """Return the warning about an audience without rows."""
-    place = campaign.recipients[0].position
-    words = "this campaign has no recipients: no row holds a phone"
-    return Diagnostic("warning", "audience-empty", words, place.file, place.line, place.column)
 
 
 def _merge_said(parts: Sequence[SaidOnce]) -> list[Diagnostic]:
@@ -363,7 +359,7 @@ class Planner:
         tally = TextedTally(self._going.compiled) if self._options.keeps_people else None
         assigned = assigned if tally is None else tally.watch(assigned)
         assigned = self._watch(assigned) if self._options.watched else assigned
-        counts = count_assignments(assigned, self._sizes, self._going.per_send)
+        counts = count_assignments(assigned, self._sizes, self._going.per_send, self._options.prices)
         self.texted = None if tally is None else tally.finish(self._campaign.name)
         return PlannedPartition(counts, problems, reporter.said)
 

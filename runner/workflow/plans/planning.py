@@ -343,7 +343,8 @@ def plan_without_key(workspace: Workspace, scope: Scope, failures: Failures) -> 
     Raises:
         InvalidCampaignError: there are errors that end the command, which have been shown.
     """
-    options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send)
+    target = workspace.target
+    options = PlanOptions(recipients_per_send=target.recipients_per_send, prices=target.prices)
     record = Record(None, RecordedDeliveries({}, {}))
     reader = PlanContextReader(workspace, None, workspace.now())
     return plan_campaigns(workspace, scope, options, lambda _: record, reader, failures)
