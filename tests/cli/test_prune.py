@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 SECRET, REASON = "Zebra crossing of Ada", b"my very secret reason"
 WHY = '{tag: why, text: "Why?"}'
 ASK = f'{{id: ask, introduction: "{SECRET}", questions: [{NPS}, {WHY}]}}'
-NUDGE = '{id: nudge, tag: nudge, after: {message: ask, wait: 200d}, to: unanswered, text: "Please!"}'
+NUDGE = '{id: nudge, tag: nudge, after: {message: ask, wait: 80d}, to: unanswered, text: "Please!"}'
 POLICY = "policy: {retention: 90d}\n"
 
 
@@ -52,7 +51,7 @@ def test_answers_go_and_figures_stay(world: World) -> None:
     assert REASON in read_files(world)
     done = world.check(world.run("prune", "--auto-approve", "--format", "json"), "prune")
     assert done["pruned"] == [
-        {"campaign": "pulse", "wave": None, "launches": 1, "results": 3, "reason": None}
+        {"campaign": "pulse", "wave": None, "launches": 1, "results": 2, "reason": None}
     ]
     for command in ((), ("reconcile",), ("reconcile", "--full"), ("plan",), ("status",)):
         if command:
@@ -65,7 +64,6 @@ def test_answers_go_and_figures_stay(world: World) -> None:
     assert after.pop("pruned_at")
     assert after == before
     assert "The answers were pruned on" in world.run("report")
-    assert "REASON" not in json.dumps(after)
     assert world.check(world.run("optouts", "list", "--format", "json"), "optouts")["opted_out"] == 1
 
 
@@ -85,7 +83,7 @@ def test_what_is_young_or_open_stays(world: World) -> None:
     """Before the time is over, and without a terminal to ask at, nothing is removed."""
     assert "kept until" in world.run("prune", "--auto-approve").replace("stay: kept", "kept")
     settle(world)
-    world.run("prune", code=2)
+    world.run("prune", code=1)
     assert "there is no terminal to ask" in world.errors
     assert REASON in read_files(world)
 

@@ -238,14 +238,12 @@ def read_earlier(
         launches.c.state == "sent",
         launches.c.outcome_at.is_not(None),
     )
-    for message, fingerprint, occasion, launch_id, sent_at, read_at, differs, pruned in connection.execute(
-        query
-    ):
+    for message, person, occasion, launch_id, sent_at, read_at, differs, pruned in connection.execute(query):
         if launch_id not in reached:
             known_at = None if read_at is None or pruned else datetime.fromisoformat(read_at)
             sent = datetime.fromisoformat(sent_at)
             reached[launch_id] = EarlierLaunch(sent, known_at, bool(differs), bool(pruned))
-        found[message_ids[message]].launches[on_occasion(fingerprint, occasion)] = reached[launch_id]
+        found[message_ids[message]].launches[on_occasion(person, occasion)] = reached[launch_id]
     answers = select(launches.c.message, results.c.participant, launches.c.occasion).distinct()
     answers = answers.join(launches, launches.c.id == results.c.launch_id).where(
         launches.c.campaign_id == campaign_id, launches.c.message.in_(names), results.c.non_answer == ""
