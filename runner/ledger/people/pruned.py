@@ -106,8 +106,11 @@ def prune_launches(
             values = {"definition": None, "definition_digest": digest(text)}
             connection.execute(update(launches).where(launches.c.id == number).values(values))
     connection.execute(update(launches).where(own, launches.c.state == "sent").values(detail=PRUNED))
-    if read_figures(connection, campaign_id, wave) is None:
-        write_info(connection, _name(campaign_id, wave), msgspec.json.encode(kept).decode())
+    earlier = read_figures(connection, campaign_id, wave)
+    if earlier is not None:
+        completed = earlier.completed + kept.completed
+        kept = KeptFigures(earlier.at, completed, earlier.report)
+    write_info(connection, _name(campaign_id, wave), msgspec.json.encode(kept).decode())
 
 
 def read_figures(connection: Connection, campaign_id: int, wave: str = "") -> KeptFigures | None:
