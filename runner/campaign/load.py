@@ -471,7 +471,7 @@ def _read_share(written: str | int) -> Fraction | int:
 _TEXTS = frozenset(("text", "introduction", "conclusion", "conclude_on"))
 _READERS: dict[str, Callable[[Any], object]] = {
     **dict.fromkeys(("wait", "before", "after", "within", "hold"), parse_duration),
-    **dict.fromkeys(("settle_margin", "read_replies_within"), parse_duration),
+    **dict.fromkeys(("settle_margin", "read_replies_within", "retention"), parse_duration),
     **dict.fromkeys(("invalid_rows", "review_margin", "share"), _read_share),
     **dict.fromkeys(("weight", "holdout"), float),
     "rate": parse_rate,

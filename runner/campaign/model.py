@@ -207,6 +207,7 @@ class Policy:
         review_margin: share by which recipients may exceed the number in the pull request's comment.
         sender: the name that the first text to a person must say; None if there is no such rule.
         audience: whether people may only stand in encrypted files.
+        retention: how long texts and answers are kept after the last text; None if for good.
     """
 
     consent: ConsentRule = "not_required"
@@ -222,6 +223,7 @@ class Policy:
     landlines: Landlines = "warn"
     sender: str | None = None
     audience: AudienceRule = "any"
+    retention: timedelta | None = None
 
 
 LockfileKind = Literal["full", "counts"]

@@ -177,7 +177,7 @@ _CHECKS: dict[str, _Check] = {
     "timezone_unknown": _choose("refuse", "campaign"),
     "landlines": _choose("refuse", "warn", "allow"),
     "open_session": _choose("wait", "complete", "queue"),
-    "read_replies_within": _measure(parse_duration),
+    **dict.fromkeys(("read_replies_within", "retention"), _measure(parse_duration)),
     "review_margin": _measure(parse_share),
     "frequency_cap": _Check(
         "policy",
