@@ -17,6 +17,7 @@ from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file, expand_files
 from runner.audience.rows import find_missing_columns
 from runner.audience.sealing import is_sealed, list_encrypted
+from runner.campaign.audience_limit import read_audience_limit
 from runner.campaign.checks import check_campaign
 from runner.campaign.lint import find_unsaid_sender
 from runner.campaign.message_model import (
@@ -421,8 +422,6 @@ class _Reader:
                 read[key] = self._text(item, key)
             elif key == "questions":
                 read[key] = tuple(map(self._question, value))
-            elif key == "frequency_cap":
-                read[key] = FrequencyCap(**self._read_keys(value))
             elif key in _READERS:
                 read[key] = _READERS[key](value)
             elif isinstance(value, list):
@@ -433,8 +432,7 @@ class _Reader:
         source: str | dict[str, Any] = container[key]  # type: ignore[index]
         if isinstance(source, dict):
             return self._translated(source)
-        position = self._position(container, key)
-        place = self._document.place(container, key)
+        position, place = self._position(container, key), self._document.place(container, key)
         if place is None or place.style != "|":
             quote = "" if place is None else place.style.strip("|>")
             return TemplateText(source, position, position.line, position.column, is_block=False, quote=quote)
@@ -476,7 +474,9 @@ _READERS: dict[str, Callable[[Any], object]] = {
     **dict.fromkeys(("settle_margin", "read_replies_within"), parse_duration),
     **dict.fromkeys(("invalid_rows", "review_margin", "share"), _read_share),
     **dict.fromkeys(("weight", "holdout"), float),
+    "frequency_cap": lambda cap: FrequencyCap(cap["messages"], parse_duration(cap["within"])),
     "rate": parse_rate,
+    "recipients": read_audience_limit,
 }
 """Readers of values that are written otherwise than they are kept, by key."""
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.ledger.people.replies import UnreadReplies
     from runner.ledger.people.suppressions import Pause
+    from runner.plan.audience_guard import PlannedAudience
     from runner.plan.rollout import OpenStep
     from runner.text.payload import Payload
     from runner.timing.schedule import FrequencyCap
@@ -359,6 +360,7 @@ class CampaignPlan:
         completed: people who have answered to the end, as last reconciled; None without `limits.completes`.
         wave: its wave; None if it has none, and never had.
         rollout: the open step; None if it has no steps, or nothing is known of them.
+        audience: what the whole audience is like, beside the one last sent to.
         parts: the files of its launches by partition; empty if none were written.
     """
 
@@ -368,6 +370,7 @@ class CampaignPlan:
     recipients_to_send: int
     digest: str
     refusals: tuple[str, ...]
+    audience: PlannedAudience
     pause: Pause | None = None
     recipients_later: Span = NOBODY
     unread: UnreadReplies | None = None

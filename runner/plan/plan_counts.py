@@ -9,6 +9,7 @@ from fractions import Fraction
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, get_args
 
+from runner.plan.audience_guard import AudienceTraits
 from runner.plan.decisions import round_up
 from runner.plan.digest import DeliveryDigest
 from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, LanguageCounts, MessagePlan, Span
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from runner.audience.audience import AudienceTally
     from runner.campaign.model import Campaign, Limits
+    from runner.plan.audience_guard import PlannedAudience
     from runner.plan.decisions import Assigned, Decision
     from runner.plan.model import Cause
     from runner.source.diagnostic import Severity
@@ -266,16 +268,20 @@ _ALIKE = (None, None, "", ())
 """Arm, end, occasion and caps of most deliveries."""
 
 
-def list_refusals(campaign: Campaign, messages: list[MessagePlan], counts: PlanCounts) -> tuple[str, ...]:
+def list_refusals(
+    campaign: Campaign, messages: list[MessagePlan], counts: PlanCounts, audience: PlannedAudience
+) -> tuple[str, ...]:
     """Return, in words, the limits of a campaign and the rules of targets.yaml that a plan breaks."""
     broken = find_broken_rules(campaign, messages, counts.people + counts.later)
-    return (*find_refusals(campaign.limits, messages, counts.people), *(words for _, words in broken))
+    own = find_refusals(campaign.limits, messages, counts.people)
+    return (*own, *audience.find_refusals(campaign.limits.recipients), *(words for _, words in broken))
 
 
 def find_refusals(limits: Limits, messages: Sequence[MessagePlan], people: int) -> Iterator[str]:
     """Yield, in words, the limits that a plan breaks; `people` are texted now."""
-    if limits.recipients is not None and people > limits.recipients:
-        yield f"it would text {people:,} recipients, and limits.recipients is {limits.recipients:,}"
+    most = limits.recipients.most
+    if most is not None and people > most:
+        yield f"it would text {people:,} recipients, and limits.recipients is {most:,}"
     renders = sum(plan.renders_max for plan in messages)
     if limits.renders is not None and renders > limits.renders:
         yield f"it could cost {renders:,} renders, and limits.renders is {limits.renders:,}"
@@ -385,6 +391,7 @@ class PlanCounts:
         later: those who get nothing now, and may get something later.
         sure: those of them who are sure to.
         digests: of deliveries, by shard.
+        audience: what everybody in it has in common.
     """
 
     messages: list[PlanTally]
@@ -393,6 +400,7 @@ class PlanCounts:
     later: int = 0
     sure: int = 0
     digests: dict[int, bytes] = field(default_factory=dict)
+    audience: AudienceTraits = field(default_factory=AudienceTraits)
 
     @classmethod
     def start(cls, messages: int) -> PlanCounts:
@@ -408,18 +416,21 @@ class PlanCounts:
         self.later += other.later
         self.sure += other.sure
         self.digests |= other.digests
+        self.audience.merge(other.audience)
 
 
 def count_assignments(
-    assigned: Iterable[Assigned], sizes: Sequence[LaunchSizes], per_send: int
+    assigned: Iterable[Assigned], sizes: Sequence[LaunchSizes], per_send: int, excluded: int
 ) -> PlanCounts:
-    """Return the counts of a pass; `sizes` receive launch sizes by message."""
+    """Return the counts of a pass; `sizes` receive launch sizes by message, `excluded` phones are listed."""
     counts = PlanCounts.start(len(sizes))
+    counts.audience.excluded = excluded
     digest = DeliveryDigest()
     add_delivery = digest.add
     adders = [(tally.add, size.add) for tally, size in zip(counts.messages, sizes, strict=True)]
-    people = 0
+    people, add_person = 0, counts.audience.add
     for recipient, assignments in assigned:
+        add_person(recipient)
         gets_something = comes_later = is_sure = False
         for assignment in assignments:
             index = assignment.message
