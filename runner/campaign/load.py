@@ -17,6 +17,7 @@ from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file, expand_files
 from runner.audience.rows import find_missing_columns
 from runner.audience.sealing import is_sealed, list_encrypted
+from runner.campaign.audience_limit import read_audience_limit
 from runner.campaign.checks import check_campaign
 from runner.campaign.lint import find_unsaid_sender
 from runner.campaign.message_model import (
@@ -419,8 +420,6 @@ class _Reader:
                 read[key] = self._text(item, key)
             elif key == "questions":
                 read[key] = tuple(map(self._question, value))
-            elif key == "frequency_cap":
-                read[key] = FrequencyCap(**self._read_keys(value))
             elif key in _READERS:
                 read[key] = _READERS[key](value)
             elif isinstance(value, list):
@@ -474,8 +473,10 @@ _READERS: dict[str, Callable[[Any], object]] = {
     **dict.fromkeys(("settle_margin", "read_replies_within", "retention"), parse_duration),
     **dict.fromkeys(("invalid_rows", "review_margin", "share"), _read_share),
     **dict.fromkeys(("weight", "holdout"), float),
+    "frequency_cap": lambda cap: FrequencyCap(cap["messages"], parse_duration(cap["within"])),
     "rate": parse_rate,
     "cost": parse_money,
+    "recipients": read_audience_limit,
 }
 """Readers of values that are written otherwise than they are kept, by key."""
 

@@ -142,11 +142,29 @@ RecipientSource = InlineRecipient | FileRecipients
 
 
 @dataclass(frozen=True, slots=True)
+class AudienceLimit:
+    """Limits on the number of people; None means unlimited.
+
+    Attributes:
+        most: people texted by one plan.
+        least: people of the audience: distinct phones, before exclusions.
+        change: share by which the audience may differ from the one last sent to.
+        expected: what a person says that the audience is like now, in place of what it last was, by the
+            path of the figure: of columns the share of people with a value.
+    """
+
+    most: int | None = None
+    least: int | None = None
+    change: Fraction | None = None
+    expected: Mapping[tuple[str, ...], Fraction] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """The safety limits of a campaign; None means unlimited.
 
     Attributes:
-        recipients: people in one plan.
+        recipients: people in one plan, and in the audience.
         renders: cost of one plan.
         cost: cost of one plan in money.
         recipients_per_send: phones in one launch.
@@ -158,7 +176,7 @@ class Limits:
             response times.
     """
 
-    recipients: int | None = None
+    recipients: AudienceLimit = field(default_factory=AudienceLimit)
     renders: int | None = None
     cost: Money | None = None
     recipients_per_send: int | None = None

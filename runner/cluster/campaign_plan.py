@@ -140,6 +140,7 @@ def plan_partition(
         _gather(assigned, groups) if job.keeps_launches else assigned,
         sizes,
         going.per_send,
+        len(barred),
         job.options.prices,
     )
     found = PlannedPartition(counts, problems, reporter.said, audience.duplicates)

@@ -33,12 +33,26 @@ class SealedLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     seal: str = ""
 
 
+class AudienceFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What an audience was like when a run sent to it: numbers, and nobody.
+
+    `people` are distinct phones, before exclusions; `excluded` distinct phones of the lists to exclude;
+    `opted_out` the people on record who had opted out. `filled` has the people with a value, by column.
+    """
+
+    people: int
+    excluded: int
+    opted_out: int
+    filled: tuple[tuple[str, int], ...] = ()
+
+
 class Run(SealedLine, frozen=True):
     """One `apply` that was about to send.
 
     `id` is a digest of all other fields, the same in every record, so that merging needs no new ids;
     `plan_digest` is what `runner plan` prints. `commit` is of the campaigns' repository, and `dirty` whether
     campaign files differed from it; `run_url` and `triggered_by` are the CI job's page and user.
+    `audience` is that of the campaign that it sent.
     """
 
     id: str
@@ -48,6 +62,7 @@ class Run(SealedLine, frozen=True):
     dirty: bool = False
     run_url: str | None = None
     triggered_by: str | None = None
+    audience: AudienceFigures | None = None
 
 
 class _LaunchNotes(SealedLine, frozen=True, kw_only=True):

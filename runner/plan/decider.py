@@ -75,7 +75,7 @@ class Decider:
         self._campaign = campaign
         self._occasion = campaign.wave
         self._compiled = compiled
-        self._excluded = excluded
+        self.excluded = excluded
         self._known = known
         self._key = key
         self._context = context
@@ -161,7 +161,7 @@ class Decider:
     def assign(self, recipient: Recipient, reporter: RowReporter) -> list[Decision]:
         """Return the decisions on a recipient, in the order of the messages; report the row's problems."""
         phone = recipient.phone
-        if phone in self._excluded:
+        if phone in self.excluded:
             return [Decision(index, "excluded") for index in range(len(self._compiled))]
         if self._is_plain:
             return [self._render(index, None, each, recipient, reporter) for index, each in self._unvaried]
@@ -301,7 +301,7 @@ class Decider:
         """Return whether somebody may be texted, and was not: a sample is of these."""
         if consent is not None and consent.find_flaw(recipient) is not None:
             recipient = recipient._replace(has_consent=False)
-        if recipient.phone in self._excluded or self._find_bar(recipient) is not None:
+        if recipient.phone in self.excluded or self._find_bar(recipient) is not None:
             return False
         return not self._is_among(texted, recipient.phone)
 

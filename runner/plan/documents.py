@@ -9,6 +9,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 from runner.document import UNSET, Count, Digest, Document, FailedCampaign, Part, Positive, UnsetType
 from runner.ledger.people.replies import UnreadReplies
 from runner.ledger.people.suppressions import Pause
+from runner.plan.audience_guard import PlannedAudience
 from runner.plan.cost import PlannedCost
 from runner.plan.model import Coming, LanguageCounts, MessageCounts, PlannedWave, Span
 from runner.plan.rollout import OpenStep
@@ -206,6 +207,7 @@ class PlannedCampaign(Part, frozen=True):
         people: who get something now, each once, however many messages they get.
         people_later: who get nothing now, and something later, by what is known now.
         messages: one entry a message.
+        audience: what the whole audience is like, beside the one last sent to.
         cost: what it costs, by the prices of its target; left out where that has none.
         defaults: values that it takes from targets.yaml; left out where it takes none.
         approval: what people are asked to approve, and whether they have.
@@ -227,6 +229,7 @@ class PlannedCampaign(Part, frozen=True):
     people: Count
     people_later: Span
     messages: tuple[PlannedMessage, ...]
+    audience: PlannedAudience
     cost: PlannedCost | UnsetType = UNSET
     defaults: tuple[ListedDefault, ...] | UnsetType = UNSET
     approval: AskedApproval | UnsetType = UNSET

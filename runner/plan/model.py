@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.ledger.people.replies import UnreadReplies
     from runner.ledger.people.suppressions import Pause
+    from runner.plan.audience_guard import PlannedAudience
     from runner.plan.cost import PlanCost
     from runner.plan.rollout import OpenStep
     from runner.source.money import Prices
@@ -364,6 +365,7 @@ class CampaignPlan:
         wave: its wave; None if it has none, and never had.
         rollout: the open step; None if it has no steps, or nothing is known of them.
         cost: None if the target has no prices.
+        audience: what the whole audience is like, beside the one last sent to.
         parts: the files of its launches by partition; empty if none were written.
     """
 
@@ -373,6 +375,7 @@ class CampaignPlan:
     recipients_to_send: int
     digest: str
     refusals: tuple[str, ...]
+    audience: PlannedAudience
     pause: Pause | None = None
     recipients_later: Span = NOBODY
     unread: UnreadReplies | None = None

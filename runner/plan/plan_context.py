@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.fingerprint import KnownPeople
+    from runner.ledger.model import Run
     from runner.ledger.people.history import EarlierMessage
     from runner.ledger.people.opt_outs import Barred
     from runner.ledger.people.replies import UnreadReplies
@@ -47,6 +48,8 @@ class PlanContext:
         rollout: the record that the open step is found by; None without a rollout.
         completed: people who have answered to the end; None without `limits.completes`.
         waves: people texted by wave, the earliest wave first; empty without waves on record.
+        opted_out: people on record who have opted out; None if the record is not read.
+        last_run: the last one that sent the campaign and whose audience is on record; None if there is none.
     """
 
     now: datetime
@@ -65,6 +68,8 @@ class PlanContext:
     step: OpenStep | None = None
     completed: int | None = None
     rollout: RolloutRecord | None = None
+    opted_out: int | None = None
+    last_run: Run | None = None
 
     @property
     def has_sessions(self) -> bool:

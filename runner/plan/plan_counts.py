@@ -9,6 +9,7 @@ from fractions import Fraction
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, get_args
 
+from runner.plan.audience_guard import AudienceTraits
 from runner.plan.cost import CostTally, refuse_cost
 from runner.plan.decisions import round_up
 from runner.plan.digest import DeliveryDigest
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from runner.audience.audience import AudienceTally
     from runner.campaign.model import Campaign, Limits
+    from runner.plan.audience_guard import PlannedAudience
     from runner.plan.cost import PlanCost
     from runner.plan.decisions import Assigned, Decision
     from runner.plan.model import Cause
@@ -270,19 +272,29 @@ _ALIKE = (None, None, "", ())
 
 
 def list_refusals(
-    campaign: Campaign, messages: list[MessagePlan], counts: PlanCounts, cost: PlanCost | None, target: str
+    campaign: Campaign,
+    messages: list[MessagePlan],
+    counts: PlanCounts,
+    audience: PlannedAudience,
+    cost: PlanCost | None,
+    target: str,
 ) -> tuple[str, ...]:
     """Return, in words, the limits of a campaign and the rules of targets.yaml that a plan breaks."""
+    limits = campaign.limits
     broken = find_broken_rules(campaign, messages, counts.people + counts.later)
-    beyond = find_refusals(campaign.limits, messages, counts.people)
-    costly = refuse_cost(campaign.limits.cost, cost, target, counts.people)
-    return (*beyond, *costly, *(words for _, words in broken))
+    return (
+        *find_refusals(limits, messages, counts.people),
+        *audience.find_refusals(limits.recipients),
+        *refuse_cost(limits.cost, cost, target, counts.people),
+        *(words for _, words in broken),
+    )
 
 
 def find_refusals(limits: Limits, messages: Sequence[MessagePlan], people: int) -> Iterator[str]:
     """Yield, in words, the limits that a plan breaks; `people` are texted now."""
-    if limits.recipients is not None and people > limits.recipients:
-        yield f"it would text {people:,} recipients, and limits.recipients is {limits.recipients:,}"
+    most = limits.recipients.most
+    if most is not None and people > most:
+        yield f"it would text {people:,} recipients, and limits.recipients is {most:,}"
     renders = sum(plan.renders_max for plan in messages)
     if limits.renders is not None and renders > limits.renders:
         yield f"it could cost {renders:,} renders, and limits.renders is {limits.renders:,}"
@@ -393,6 +405,7 @@ class PlanCounts:
         sure: those of them who are sure to.
         digests: of deliveries, by shard.
         cost: None if the target has no prices.
+        audience: what everybody in it has in common.
     """
 
     messages: list[PlanTally]
@@ -402,6 +415,7 @@ class PlanCounts:
     sure: int = 0
     digests: dict[int, bytes] = field(default_factory=dict)
     cost: CostTally | None = None
+    audience: AudienceTraits = field(default_factory=AudienceTraits)
 
     @classmethod
     def start(cls, messages: int) -> PlanCounts:
@@ -417,6 +431,7 @@ class PlanCounts:
         self.later += other.later
         self.sure += other.sure
         self.digests |= other.digests
+        self.audience.merge(other.audience)
         if self.cost is None:
             self.cost = other.cost
         elif other.cost is not None:
@@ -424,16 +439,22 @@ class PlanCounts:
 
 
 def count_assignments(
-    assigned: Iterable[Assigned], sizes: Sequence[LaunchSizes], per_send: int, prices: Prices | None = None
+    assigned: Iterable[Assigned],
+    sizes: Sequence[LaunchSizes],
+    per_send: int,
+    excluded: int,
+    prices: Prices | None = None,
 ) -> PlanCounts:
-    """Return the counts of a pass; `sizes` receive launch sizes by message."""
+    """Return the counts of a pass; `sizes` receive launch sizes by message, `excluded` phones are listed."""
     counts = PlanCounts.start(len(sizes))
     counts.cost = None if prices is None else CostTally(prices)
+    counts.audience.excluded = excluded
     digest = DeliveryDigest()
     add_delivery = digest.add
     adders = [(tally.add, size.add) for tally, size in zip(counts.messages, sizes, strict=True)]
-    people = 0
+    people, add_person = 0, counts.audience.add
     for recipient, assignments in assigned:
+        add_person(recipient)
         gets_something = comes_later = is_sure = False
         for assignment in assignments:
             index = assignment.message

@@ -26,6 +26,7 @@ from runner.campaign.model import DEFAULT_RECIPIENTS_PER_SEND, FileRecipients
 from runner.campaign.variants import draw_shares
 from runner.errors import PlanChangedError
 from runner.execution import LocalExecutor
+from runner.plan.audience_guard import PlannedAudience, describe_empty
 from runner.plan.decider import Decider
 from runner.plan.decisions import Decision, mark_follow_ups
 from runner.plan.digest import join_digests
@@ -69,6 +70,7 @@ class AudiencePass:
         wave: the campaign's wave beside those on record; None without waves.
         names: the variables that the texts refer to.
         included: the included texts, by name.
+        context: of the plan; None to go by the files alone.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class AudiencePass:
         self.names = campaign.date_columns.union(*(compiled_message.names for compiled_message in compiled))
         self.included = included
         self._options = options
-        self._context = context
+        self.context = context
 
     @property
     def last_consent(self) -> date | None:
@@ -125,7 +127,7 @@ class AudiencePass:
         self, excluded: frozenset[str], known: RecordedDeliveries, key: TargetKey | None
     ) -> Decider:
         """Return the decider for a pass; `excluded` phones are E.164, `key` is of the known fingerprints."""
-        ignore_time, context = self._options.ignore_time, self._context
+        ignore_time, context = self._options.ignore_time, self.context
         return Decider(self.campaign, self.compiled, excluded, known, key, context, ignore_time=ignore_time)
 
     def iterate(
@@ -258,8 +260,7 @@ def _add_up(
     """Return a campaign's plan; `problems` receives a warning about an empty audience."""
     campaign, compiled = going.campaign, going.compiled
     if not audience.rows:
-        words = "this campaign has no recipients: no row holds a phone"
-        problems.add(campaign.recipients[0].position.problem("audience-empty", words, severity="warning"))
+        problems.add(describe_empty(campaign))
     lets_queue, is_paused = campaign.policy.open_session == "queue", going.pause is not None
     plans = [
         tally.add_up(one, audience, launches).replace(
@@ -268,13 +269,14 @@ def _add_up(
         for one, tally, launches in zip(compiled, counts.messages, counts.launches, strict=True)
     ]
     cost = None if counts.cost is None else counts.cost.add_up(compiled, lets_queue=lets_queue)
+    people = PlannedAudience.of(counts.audience, campaign, going.names, going.context)
     return CampaignPlan(
         campaign,
         target,
         tuple(plans),
         counts.people,
         join_digests([counts.digests]),
-        list_refusals(campaign, plans, counts, cost, target),
+        list_refusals(campaign, plans, counts, people, cost, target),
         pause=going.pause,
         unread=going.unread,
         wave=going.wave,
@@ -282,6 +284,7 @@ def _add_up(
         completed=going.completed,
         cost=cost,
         recipients_later=Span(counts.sure, counts.later),
+        audience=people,
     )
 
 
@@ -359,7 +362,8 @@ class Planner:
         tally = TextedTally(self._going.compiled) if self._options.keeps_people else None
         assigned = assigned if tally is None else tally.watch(assigned)
         assigned = self._watch(assigned) if self._options.watched else assigned
-        counts = count_assignments(assigned, self._sizes, self._going.per_send, self._options.prices)
+        excluded, prices = len(decider.excluded), self._options.prices
+        counts = count_assignments(assigned, self._sizes, self._going.per_send, excluded, prices)
         self.texted = None if tally is None else tally.finish(self._campaign.name)
         return PlannedPartition(counts, problems, reporter.said)
 

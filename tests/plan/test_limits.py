@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.campaign.model import Limits
+from runner.campaign.model import AudienceLimit, Limits
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import MessagePlan, PlanOptions
 from runner.plan.plan_context import PlanContext
@@ -95,7 +95,7 @@ def test_every_limit_says_its_numbers() -> None:
         MessagePlan("ask", "t", renders_max=12_000, largest={1: 4_000, 3: 1_000, 12: 234}),
         MessagePlan("nudge", "t", renders_max=1, largest={3: 1}),
     ]
-    limits = Limits(recipients=5_000, renders=10_000, segments_per_message=2)
+    limits = Limits(recipients=AudienceLimit(most=5_000), renders=10_000, segments_per_message=2)
     assert list(find_refusals(limits, plans, 5_234)) == [
         "it would text 5,234 recipients, and limits.recipients is 5,000",
         "it could cost 12,001 renders, and limits.renders is 10,000",
@@ -104,5 +104,5 @@ def test_every_limit_says_its_numbers() -> None:
     ]
     plans = [MessagePlan("ask", "t", renders_max=10, largest={2: 5})]
     # As much as is allowed is allowed, and no limit is no limit.
-    for limits in (Limits(recipients=5, renders=10, segments_per_message=2), Limits()):
+    for limits in (Limits(recipients=AudienceLimit(most=5), renders=10, segments_per_message=2), Limits()):
         assert list(find_refusals(limits, plans, 5)) == []

@@ -6,12 +6,12 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from sqlalchemy import and_, bindparam, case, func, select, update
+from sqlalchemy import and_, bindparam, case, func, literal, select, update
 
 from runner.ledger.database import insert_missing
-from runner.ledger.model import Run
+from runner.ledger.model import AudienceFigures, Run
 from runner.ledger.report_model import RunRow
-from runner.ledger.tables import in_wave, launches, runs
+from runner.ledger.tables import in_wave, info, launches, runs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -24,12 +24,17 @@ if TYPE_CHECKING:
 _BY_TIME = (runs.c.started_at, runs.c.id)
 _BITS = 64
 _COLUMNS = [column.name for column in runs.c]
+_AUDIENCE = "audience of run "
+_SELECT = select(runs, info.c.value).outerjoin(info, info.c.name == literal(_AUDIENCE) + runs.c.id)
 _OUTCOME = case((launches.c.state == "intent", "unknown"), else_=launches.c.state)
 
 
 def enter_runs(connection: Connection, entered: Iterable[Run]) -> None:
-    """Enter runs that are not on record."""
-    insert_missing(connection, runs, [{name: getattr(run, name) for name in _COLUMNS} for run in entered])
+    """Enter runs that are not on record, with what their audiences were like."""
+    found = list(entered)
+    insert_missing(connection, runs, [{name: getattr(run, name) for name in _COLUMNS} for run in found])
+    told = {run.id: msgspec.json.encode(run.audience).decode() for run in found if run.audience is not None}
+    insert_missing(connection, info, [{"name": _AUDIENCE + run, "value": text} for run, text in told.items()])
 
 
 def fill_in_runs(connection: Connection, campaign_id: int, records: Collection[LaunchRecord]) -> None:
@@ -56,14 +61,27 @@ def fill_in_runs(connection: Connection, campaign_id: int, records: Collection[L
 def read_runs(connection: Connection, campaign_id: int) -> list[Run]:
     """Return the runs that sent an accepted launch of a campaign, the earliest first."""
     is_sent = select(launches.c.run).where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
-    query = select(runs).where(runs.c.id.in_(is_sent)).order_by(*_BY_TIME)
-    return [Run(*row) for row in connection.execute(query)]
+    return _read(connection, runs.c.id.in_(is_sent))
 
 
 def find_runs(connection: Connection, ids: Collection[str]) -> list[Run]:
     """Return runs by their ids, the earliest first."""
-    query = select(runs).where(runs.c.id.in_(ids)).order_by(*_BY_TIME)
-    return [Run(*row) for row in connection.execute(query)]
+    return _read(connection, runs.c.id.in_(ids))
+
+
+def find_last_audience(connection: Connection, campaign_id: int) -> Run | None:
+    """Return the last run that sent a campaign, of those whose audience is known; None if there is none."""
+    known = [run for run in read_runs(connection, campaign_id) if run.audience is not None]
+    return known[-1] if known else None
+
+
+def _read(connection: Connection, condition: ColumnElement[bool]) -> list[Run]:
+    rows = connection.execute(_SELECT.where(condition).order_by(*_BY_TIME))
+    return [msgspec.structs.replace(Run(*row), audience=_parse(text)) for *row, text in map(tuple, rows)]
+
+
+def _parse(text: str | None) -> AudienceFigures | None:
+    return None if text is None else msgspec.json.decode(text, type=AudienceFigures)
 
 
 def count_by_run(connection: Connection, campaign_id: int, wave: str = "") -> list[RunRow]:
@@ -87,7 +105,12 @@ def make_run(
     triggered_by: str | None = None,
 ) -> Run:
     """Return a run with the id of its fields, given as in `Run`."""
-    run = Run("", started_at, plan_digest, commit, dirty, run_url, triggered_by)
+    return add_audience(Run("", started_at, plan_digest, commit, dirty, run_url, triggered_by), None)
+
+
+def add_audience(run: Run, audience: AudienceFigures | None) -> Run:
+    """Return a run with what the audience that it sends to is like, and the id of its fields."""
+    run = msgspec.structs.replace(run, id="", audience=audience)
     said = blake2b(msgspec.json.encode(run, order="sorted"), digest_size=_BITS // 8)
     return msgspec.structs.replace(run, id=said.hexdigest())
 

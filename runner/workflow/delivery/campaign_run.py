@@ -11,8 +11,9 @@ from runner.delivery.delivery_summary import DeliverySummary
 from runner.errors import InterruptedRunError
 from runner.git.command import Git, GitError, hide_credentials
 from runner.ledger.locks.campaign_lock import find_run_url
+from runner.ledger.model import AudienceFigures
 from runner.ledger.report_model import AudienceRow
-from runner.ledger.results.runs import make_run
+from runner.ledger.results.runs import add_audience, make_run
 from runner.ledger.results.sendings import read_audience_trace, store_audience_trace, store_audiences
 from runner.reasons import LEFT, Disposition
 from runner.source.targets_file import TARGETS_FILE
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from runner.errors import RunnerError
     from runner.ledger.database import Ledger
     from runner.ledger.model import Run
+    from runner.plan.audience_guard import PlannedAudience
     from runner.plan.model import MessagePlan
     from runner.workflow.plans.planning import PlanResult
 
@@ -162,6 +164,13 @@ def trace_run(
         run_url=run_url if _is_page(run_url) else None,
         triggered_by=find_actor(environment),
     )
+
+
+def note_audience(run: Run, audience: PlannedAudience) -> Run:
+    """Return a run with what the audience of the campaign that it sends is like."""
+    filled = tuple(sorted(audience.filled.items()))
+    figures = AudienceFigures(audience.people, audience.excluded, audience.opted_out or 0, filled)
+    return add_audience(run, figures)
 
 
 def _is_page(text: str) -> bool:

@@ -21,7 +21,7 @@ from runner.service.client import AccessRefusedError
 from runner.source.diagnostic import Problems
 from runner.telemetry import measure, span
 from runner.wording import count_words
-from runner.workflow.delivery.campaign_run import CampaignRun
+from runner.workflow.delivery.campaign_run import CampaignRun, note_audience
 from runner.workflow.delivery.gone import find_gone
 from runner.workflow.observer import note, show_progress, stop_on_interrupt, warn
 from runner.workflow.plans.context_reader import PlanContextReader
@@ -160,7 +160,9 @@ class DeliveryRun:
         with stop_on_interrupt(self.session.stop):
             for run in runs:
                 has_ended = self._has_ended(runs)
-                sends = None if has_ended or not run.planned.plan.recipients_to_send else provenance
+                plan, sends = run.planned.plan, None
+                if provenance is not None and plan.recipients_to_send and not has_ended:
+                    sends = note_audience(provenance, plan.audience)
                 self.failures.attempt(run.planned.campaign, partial(self._deliver, run, sends))
                 run.ended_at = self.session.workspace.now()
                 run.unresolved = self.session.count_unsettled(run.planned.campaign)

@@ -17,6 +17,7 @@ from runner.ledger.people.rollout import read_rollout_record
 from runner.ledger.people.suppressions import find_pause
 from runner.ledger.record.campaign_record import read_earlier_messages
 from runner.ledger.record.deliveries import find_record
+from runner.ledger.results.runs import find_last_audience
 from runner.plan.plan_context import PlanContext
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
@@ -87,6 +88,8 @@ class PlanContextReader:
                 completed=None if completes is None else completes.count(connection),
                 earlier=_read_earlier(connection, identity, campaign),
                 rollout=_read_rollout(connection, identity, campaign),
+                opted_out=len(self._suppressions.shelves.get("confirmed", ())),
+                last_run=None if row is None else find_last_audience(connection, row.id),
                 recent={one: read_recent(connection, key, format_moment(self.now - one)) for one in spans},
             )
 

@@ -124,6 +124,7 @@ def _list_remarks(plan: CampaignPlan, *, is_detailed: bool) -> Iterator[ListItem
     for remark, ids in found.items():
         each = ", each" if len(ids) > 1 else ""
         yield ListItem(f"{', '.join(ids)}{each}: {remark.text}", remark.parts)
+    yield from (ListItem(f"Audience: {words}") for words in plan.audience.differences)
     wanted = plan.campaign.limits.completes
     if wanted is not None and plan.completed is not None:
         end = ": nobody else is texted" if plan.completed >= wanted else ""

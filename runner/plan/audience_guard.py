@@ -1,0 +1,234 @@
+"""Guards of an audience: what it is like now, beside what it was like when it was last sent to.
+
+Whole audiences are compared, whoever of them is texted, so that many small runs look like one large one. The
+last run that sent a text counts: for a new wave that of the wave before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from runner.document import Count, Moment, Part, build
+from runner.source.diagnostic import Diagnostic
+from runner.source.json_schema import write_flow
+from runner.source.quantity import write_share
+from runner.wording import count_people, count_words
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from runner.audience.audience import Recipient
+    from runner.campaign.model import AudienceLimit, Campaign
+    from runner.ledger.model import Run
+    from runner.plan.plan_context import PlanContext
+
+_MUCH = Fraction(3, 10)
+"""The difference that is told of where a campaign gives no `change`."""
+_FEW = 10
+"""People whose coming or going is not worth a word there."""
+_TRACE = Fraction(1, 100)
+"""The share of an audience whose lost values are not worth a word: of a column that few have."""
+_MEANINGS = ("consent", "consent_date", "language", "region", "timezone")
+"""Cells that mean something by themselves; `language` if it is another than the default."""
+
+Figure = tuple[str, ...]
+"""The path of a figure below `expected`: of people, of a list, or of a column's share of people."""
+_PEOPLE, _EXCLUDED, _OPTED_OUT = (("people",), ("excluded",), ("opted_out",))
+_LISTS = (_EXCLUDED, _OPTED_OUT)
+
+
+class AudienceTraits:
+    """What the people of an audience have in common, counted in a pass; it can be pickled, and names nobody.
+
+    Attributes:
+        excluded: distinct phones of the lists to exclude.
+    """
+
+    def __init__(self) -> None:
+        self._found: Counter[tuple[Any, ...]] = Counter()
+        self.excluded = 0
+
+    def add(self, one: Recipient) -> None:
+        """Count one person."""
+        consent = one.has_consent is not None, one.consent_day is not None
+        meant = *consent, one.language, one.region is not None, one.timezone is not None
+        self._found[tuple(one.vars), meant] += 1
+
+    def merge(self, other: AudienceTraits) -> None:
+        """Add the counts of other people, and of other phones to exclude."""
+        self._found.update(other._found)
+        self.excluded += other.excluded
+
+    def count_people(self) -> int:
+        """Return the number of people."""
+        return self._found.total()
+
+    def count_filled(self, names: Collection[str], default: str | None) -> dict[str, int]:
+        """Return the people with a value, by column: of those that texts use (`names`), and with a meaning.
+
+        `default` is the language of people who have none; None without languages.
+        """
+        filled = Counter(dict.fromkeys(names, 0))
+        for (variables, (*consent, language, has_region, has_timezone)), count in self._found.items():
+            meant = (*consent, language != default, has_region, has_timezone)
+            own = {name for name, is_there in zip(_MEANINGS, meant, strict=True) if is_there}
+            for name in own.difference(names).union(filter(names.__contains__, variables)):
+                filled[name] += count
+        return dict(sorted(filled.items()))
+
+
+class LastAudience(Part, frozen=True):
+    """What an audience was like when it was last sent to.
+
+    Attributes:
+        people: distinct phones, before exclusions.
+        excluded: distinct phones of the lists to exclude.
+        opted_out: people on record who had opted out.
+        filled: people with a value, by column.
+        at: when that run began: UTC, ISO 8601.
+    """
+
+    people: Count
+    excluded: Count
+    opted_out: Count
+    filled: dict[str, Count]
+    at: Moment
+
+
+class _Difference(NamedTuple):
+    """A figure that differs from what it is compared with, in words."""
+
+    figure: Figure
+    now: Fraction
+    words: str
+
+
+class PlannedAudience(Part, frozen=True):
+    """What a campaign's whole audience is like, whoever of it is texted.
+
+    Attributes:
+        people: distinct phones, before exclusions.
+        excluded: distinct phones of the lists to exclude.
+        opted_out: people on record who have opted out; None if that is not known.
+        filled: people with a value, by column: of those that texts use, and `consent`, `consent_date`,
+            `language` (another than the default), `region` and `timezone`.
+        last: what it was like when it was last sent to; None if that is not on record, or not known.
+        differences: in words, what differs much from the last time.
+    """
+
+    people: Count
+    excluded: Count
+    opted_out: Count | None
+    filled: dict[str, Count]
+    last: LastAudience | None
+    differences: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, traits: AudienceTraits, campaign: Campaign, names: Collection[str], context: PlanContext | None
+    ) -> PlannedAudience:
+        """Return the audience of a campaign whose texts use the columns `names`."""
+        default = None if campaign.languages is None else campaign.languages.default
+        opted_out, run = (None, None) if context is None else (context.opted_out, context.last_run)
+        filled = traits.count_filled(names, default)
+        found = cls(traits.count_people(), traits.excluded, opted_out, filled, _describe_last(run))
+        broken = {one.figure for one in found._find_broken(campaign.limits.recipients)}
+        told = (one.words for one in found._find_notable() if one.figure not in broken)
+        return found.replace(differences=tuple(told))
+
+    def find_refusals(self, limit: AudienceLimit) -> Iterator[str]:
+        """Yield, in words, the limits that the audience breaks; the last one says how a person accepts it."""
+        if limit.least is not None and self.people < limit.least:
+            people = count_people(self.people)
+            yield f"its audience has {people}, and limits.recipients.least is {limit.least:,}"
+        broken = [*self._find_broken(limit)]
+        yield from (f"its audience: {one.words}" for one in broken[:-1])
+        for last in broken[-1:]:
+            expected = {**limit.expected, **{one.figure: one.now for one in broken}}
+            hint = f"if that is meant, write `expected: {_write_expected(expected)}` in limits.recipients"
+            yield f"its audience: {last.words} ({hint})"
+
+    def _find_broken(self, limit: AudienceLimit) -> Iterator[_Difference]:
+        """Yield what differs from the last time, or from what a person expects, by more than `change`."""
+        if limit.change is None:
+            return
+        beyond = f", beyond `change: {write_share(limit.change)}`"
+        for figure, now, was in self._list_pairs():
+            base = limit.expected.get(figure, was)
+            if base is None or not _is_beyond(figure, now, base, limit.change):
+                continue
+            when = self._say_when() if figure not in limit.expected else " as `expected` in limits.recipients"
+            yield _Difference(figure, now, f"{_describe(figure, now, base)}{when}{beyond}")
+
+    def _find_notable(self) -> Iterator[_Difference]:
+        """Yield what differs much from the last time; of lists of people not to text, all that shrank."""
+        for figure, now, was in self._list_pairs():
+            if was is None:
+                continue
+            count = abs(now - was) * (self.people if len(figure) > 1 else 1)
+            is_much = count >= _FEW and _is_beyond(figure, now, was, _MUCH)
+            if is_much or (figure in _LISTS and now < was):
+                yield _Difference(figure, now, f"{_describe(figure, now, was)}{self._say_when()}")
+
+    def _say_when(self) -> str:
+        return "" if self.last is None else f" as when it was last sent ({self.last.at[:10]})"
+
+    def _list_pairs(self) -> Iterator[tuple[Figure, Fraction, Fraction | None]]:
+        """Yield each figure with that of the last time; columns that texts no longer use are left out."""
+        known = {} if self.last is None else _list_figures(self.last)
+        present = _list_figures(self)
+        present |= {("filled", name): Fraction(0) for name in _MEANINGS if name not in self.filled}
+        for figure, now in present.items():
+            # Without people no column has a value.
+            if len(figure) == 1 or self.people:
+                yield figure, now, known.get(figure)
+
+
+def _list_figures(audience: PlannedAudience | LastAudience) -> dict[Figure, Fraction]:
+    """Return the figures of an audience that are known; of columns the share of people with a value."""
+    counts = {"people": audience.people, "excluded": audience.excluded, "opted_out": audience.opted_out}
+    found: dict[Figure, Fraction] = {(name,): Fraction(n) for name, n in counts.items() if n is not None}
+    for name, count in audience.filled.items() if audience.people else ():
+        found["filled", name] = Fraction(count, audience.people)
+    return found
+
+
+def _is_beyond(figure: Figure, now: Fraction, base: Fraction, change: Fraction) -> bool:
+    """Return whether a figure differs by more than a share of `base`; all but people may grow."""
+    if figure == _PEOPLE:
+        return abs(now - base) > change * base or (not now and base > 0)
+    lost = base - now
+    return lost > 0 and (lost > change * base or not now) and (figure in _LISTS or lost >= _TRACE)
+
+
+def _describe(figure: Figure, now: Fraction, was: Fraction) -> str:
+    if figure == _PEOPLE:
+        return f"{count_people(int(now))}, not {int(was):,}"
+    if figure == _EXCLUDED:
+        return f"{count_words(int(now), 'phone')} in `exclude`, not {int(was):,}"
+    if figure == _OPTED_OUT:
+        return f"{count_people(int(now))} on record opted out, not {int(was):,}"
+    return f"`{figure[-1]}` has a value for {float(now):.0%} of people, not {float(was):.0%}"
+
+
+def _write_expected(expected: Mapping[Figure, Fraction]) -> str:
+    """Return what a person writes to accept some figures, in YAML."""
+    counts: dict[str, Any] = {one[0]: int(value) for one, value in expected.items() if len(one) == 1}
+    shares = {one[-1]: f"{float(value):.0%}" for one, value in expected.items() if len(one) > 1}
+    written = counts | ({"filled": shares} if shares else {})
+    return write_flow(written if written.keys() != {"people"} else written["people"])
+
+
+def _describe_last(run: Run | None) -> LastAudience | None:
+    if run is None or run.audience is None:
+        return None
+    return build(LastAudience, run.audience, filled=dict(run.audience.filled), at=run.started_at)
+
+
+def describe_empty(campaign: Campaign) -> Diagnostic:
+    """Return the warning about an audience without rows."""
+    place = campaign.recipients[0].position
+    words = "this campaign has no recipients: no row holds a phone"
+    return Diagnostic("warning", "audience-empty", words, place.file, place.line, place.column)

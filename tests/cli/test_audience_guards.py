@@ -1,0 +1,143 @@
+"""Guards of audiences: lists that shrank, grew or lost their values stop a plan until the pull request says so."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.world import Project
+
+if TYPE_CHECKING:
+    from tests.cli.world import Enter
+
+YAML = """\
+version: 1
+recipients:
+  - csv: people.csv
+exclude:
+  - csv: never.csv
+messages:
+  - id: hello
+    text: Hello {{ name | default("there") }}
+limits:
+  recipients: RULE
+"""
+RULE = "{least: 10, most: 500, change: 30 %}"
+
+
+class Lists(Project):
+    """A campaign with an audience and a list to exclude."""
+
+    def write(
+        self, rule: str = RULE, people: int = 100, excluded: int = 10, named: int | None = None
+    ) -> None:
+        """Write the campaign, an audience of which `named` people (None: all) have a name, and the list."""
+        folder = self.folder / "campaigns"
+        (folder / "pulse.yaml").write_text(YAML.replace("RULE", rule), encoding="utf-8")
+        names = ["Ada" if number < (people if named is None else named) else "" for number in range(people)]
+        rows = "".join(f"+1415555{1000 + number},{name}\n" for number, name in enumerate(names))
+        (folder / "people.csv").write_text(f"phone,name\n{rows}", encoding="utf-8")
+        left_out = "".join(f"+1415555{1000 + number}\n" for number in range(excluded))
+        (folder / "never.csv").write_text(f"phone\n{left_out}", encoding="utf-8")
+
+    def plan(self, code: int = 0) -> dict[str, Any]:
+        """Return the plan of the campaign."""
+        out = self.run("plan", "--format", "json", code=code)
+        found: dict[str, Any] = self.check(out, "plan")["campaigns"][0]
+        return found
+
+    def read_lockfile(self) -> str:
+        """Return the lockfile's text."""
+        return (self.folder / "campaigns/pulse.sandbox.lock.json").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def lists(enter: Enter) -> Lists:
+    """A campaign that was sent to 100 people, 10 of whom are excluded."""
+    project = enter(Lists)
+    project.write()
+    project.run("apply", "--auto-approve")
+    return project
+
+
+def test_a_halved_list_stops_until_the_pull_request_says_so(lists: Lists) -> None:
+    """Plan and apply say both figures and what accepts them, and with that go through, ledger or none."""
+    lists.write(people=50)
+    lists.lose_ledger()
+    (words,) = lists.plan(code=5)["refusals"]
+    day = json.loads(lists.read_lockfile())["runs"][0]["started_at"][:10]
+    assert words == (
+        f"its audience: 50 people, not 100 as when it was last sent ({day}), beyond `change: 30%` "
+        "(if that is meant, write `expected: 50` in limits.recipients)"
+    )
+    before = lists.read_lockfile()
+    lists.run("apply", "--auto-approve", code=5)
+    assert words in lists.errors
+    lists.write("{change: 30%, expected: 50}", people=50)
+    assert lists.plan()["audience"]["differences"] == [f"50 people, not 100 as when it was last sent ({day})"]
+    lists.run("apply", "--auto-approve")
+    assert lists.read_lockfile() == before
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"people": 131}, "131 people, not 100"),
+        ({"people": 0}, "0 people, not 100"),
+        ({"excluded": 6}, "6 phones in `exclude`, not 10"),
+        ({"excluded": 0}, "0 phones in `exclude`, not 10"),
+        ({"named": 3}, "`name` has a value for 3% of people, not 100%"),
+    ],
+)
+def test_each_figure_is_compared(lists: Lists, changed: dict[str, int], words: str) -> None:
+    """A longer audience stops, and shorter lists to exclude, and columns without their values."""
+    lists.write("{change: 30%}", **changed)
+    (refusal,) = lists.plan(code=5)["refusals"]
+    assert refusal.startswith(f"its audience: {words} as when")
+    accepted = refusal[refusal.index("`expected: ") + 1 : refusal.rindex("` in limits")]
+    lists.write(f"{{change: 30%, {accepted}}}", **changed)
+    assert lists.plan()["refusals"] == []
+
+
+@pytest.mark.parametrize("people", [70, 130])
+def test_as_much_as_is_allowed_is_allowed(lists: Lists, people: int) -> None:
+    """Up and down by the same number, nothing stops; many small changes pass, each beside the last sent."""
+    lists.write(people=people)
+    lists.run("apply", "--auto-approve")
+    # Beside 70 people 109 would be too many, but nobody was sent anything then; 169 are beside 130.
+    lists.write(people=people + 39)
+    assert lists.plan()["refusals"] == []
+
+
+def test_without_change_a_difference_is_said(lists: Lists) -> None:
+    """Campaigns from before are not stopped; a much smaller audience and a shorter list are told of."""
+    lists.write("500", people=1, excluded=9)
+    out = lists.run("plan")
+    assert "Audience: 1 person, not 100 as when it was last sent (" in out
+    assert "Audience: 9 phones in `exclude`, not 10 as when it was last sent (" in out
+
+
+def test_least_counts_the_audience(lists: Lists) -> None:
+    """`least` looks at all distinct phones, so that a campaign that everybody has got goes on."""
+    assert lists.plan()["people"] == 0
+    lists.write("{least: 101}")
+    assert lists.plan(code=5)["refusals"] == [
+        "its audience has 100 people, and limits.recipients.least is 101"
+    ]
+
+
+def test_a_campaign_without_figures_on_record_is_not_compared(enter: Enter) -> None:
+    """Before anything is sent there is nothing to compare with."""
+    project = enter(Lists)
+    project.write()
+    audience = project.plan()["audience"]
+    assert audience == {
+        "people": 100,
+        "excluded": 10,
+        "opted_out": 0,
+        "filled": {"name": 100},
+        "last": None,
+        "differences": [],
+    }
