@@ -41,13 +41,6 @@ if TYPE_CHECKING:
 Role = Literal["recipients", "exclude"]
 """The list of the campaign that a source stands in."""
 _CODES: dict[Role, str] = {"recipients": "recipient-phone-invalid", "exclude": "exclude-phone-invalid"}
-_ROW_CODES = frozenset(
-    {
-        *(_CODES["recipients"], "csv-row-width", "recipient-timezone-unknown"),
-        *("recipient-region-unknown", "recipient-language-unknown", "recipient-consent-date"),
-        "recipient-date-invalid",
-    }
-)
 Row = tuple[int, str, Variables, str | None, str | None, str | None, RowConsent]
 """A row's line, phone in E.164 form, own variables, time zone, region, language, and consent."""
 _LANGUAGE = "language"
