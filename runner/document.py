@@ -43,6 +43,15 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True):
         except msgspec.ValidationError as error:
             raise ValueError(str(error)) from None
 
+    def keep(self) -> str:
+        """Return the part as JSON text from which `restore` makes it again, with exact fractions."""
+        return msgspec.json.encode(self, enc_hook=_keep).decode()
+
+    @classmethod
+    def restore(cls, text: str) -> Self:
+        """Return the part that `keep` wrote."""
+        return msgspec.json.decode(text, type=cls, dec_hook=lambda kind, value: kind(value))
+
     def _encode(self) -> bytes:
         return msgspec.json.encode(self, enc_hook=_store)
 
@@ -108,6 +117,10 @@ def _store(value: Any) -> float | str:
         # Of a subclass, such as a test's frozen time.
         return value.isoformat().replace("+00:00", "Z")
     raise TypeError(f"{value!r} cannot stand in a document")
+
+
+def _keep(value: Any) -> str:
+    return str(value) if isinstance(value, Fraction) else str(_store(value))
 
 
 def round_exactly(number: Fraction, places: int) -> Decimal:

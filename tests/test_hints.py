@@ -94,6 +94,7 @@ MENDED = [
         "  quiet_hours: legal\n  no_rule: schedule\n",
     ),
     ("invalid/after-asks-nothing", "campaign.yaml", "    to: answered\n", ""),
+    ("valid/retention-short", "campaign.yaml", "wait: 90d", "wait: 30d"),
     ("valid/after-expires", "campaign.yaml", "message: soon, wait: 1d", "message: soon, wait: 12h"),
     ("invalid/after-itself", "campaign.yaml", "message: nudge,", "message: ask,"),
     ("invalid/renamed-from-claimed-twice", "second.yaml", "renamed_from: [pulse]\n", ""),

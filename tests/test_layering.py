@@ -44,6 +44,7 @@ VALUES_BELOW: dict[str, set[str]] = {
         "runner.campaign.message_model",
         "runner.campaign.rule_model",
         "runner.source.diagnostic",
+        "runner.source.money",
         "runner.timing.schedule",
     },
     "runner.campaign.rule_model": {"runner.source.diagnostic"},

@@ -71,6 +71,7 @@ def check_campaign(
     yield from _check_sample(campaign, document)
     yield from _check_score(campaign, document)
     yield from _check_schedule(campaign, document)
+    yield from _check_retention(campaign)
     yield from _check_policy(campaign, document)
     yield from _check_file_name(campaign)
     yield from find_encryption_problems(campaign)
@@ -355,6 +356,16 @@ def _check_waits(campaign: Campaign, length: timedelta) -> Iterator[Diagnostic]:
             words = f"`{message.id}` is never sent: it comes due when the campaign has expired"
             hint = "shorten `wait`, or move `expires`"
             yield place.problem("after-expires", words, hint, "warning")
+
+
+def _check_retention(campaign: Campaign) -> Iterator[Diagnostic]:
+    retention = campaign.policy.retention
+    for message in campaign.messages if retention is not None else ():
+        after = message.after
+        if retention is not None and after is not None and after.wait >= retention:
+            words = f"`{message.id}` may never be sent: the answers that it goes by are pruned before"
+            hint = "shorten `wait`, or lengthen `policy.retention`"
+            yield after.position.problem("retention-short", words, hint, "warning")
 
 
 def _check_sample(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:

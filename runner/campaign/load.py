@@ -56,6 +56,7 @@ from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.encrypted import is_encrypted
+from runner.source.money import parse_money
 from runner.source.normalize import fold_answer
 from runner.source.quantity import parse_duration, parse_rate, parse_share
 from runner.source.storage import (
@@ -408,11 +409,8 @@ class _Reader:
         )
         if "conclude_on" in read:
             read["conclude_on"] = _translate_as_response(read["conclude_on"], texts)
-        return Question(
-            **read,
-            responses=texts,
-            values=values if any(value is not None for value in values) else (),
-        )
+        counted = values if any(value is not None for value in values) else ()
+        return Question(**read, responses=texts, values=counted)
 
     def _read_keys(self, item: dict[str, Any], *others: str) -> dict[str, Any]:
         """Return the values of a mapping, but for some keys, by the names of fields, which are the keys."""
@@ -447,8 +445,9 @@ class _Reader:
             ((languages.find(code) if languages else None) or code, self._text(written, code))
             for code in written
         )
-        default = dict(found).get(languages.default if languages else "", found[0][1])
-        return replace(default, by_language=found)
+        return replace(
+            dict(found).get(languages.default if languages else "", found[0][1]), by_language=found
+        )
 
 
 def _translate_as_response(ending: TemplateText, responses: Iterable[TemplateText]) -> TemplateText:
@@ -471,11 +470,12 @@ def _read_share(written: str | int) -> Fraction | int:
 _TEXTS = frozenset(("text", "introduction", "conclusion", "conclude_on"))
 _READERS: dict[str, Callable[[Any], object]] = {
     **dict.fromkeys(("wait", "before", "after", "within", "hold"), parse_duration),
-    **dict.fromkeys(("settle_margin", "read_replies_within"), parse_duration),
+    **dict.fromkeys(("settle_margin", "read_replies_within", "retention"), parse_duration),
     **dict.fromkeys(("invalid_rows", "review_margin", "share"), _read_share),
     **dict.fromkeys(("weight", "holdout"), float),
     "frequency_cap": lambda cap: FrequencyCap(cap["messages"], parse_duration(cap["within"])),
     "rate": parse_rate,
+    "cost": parse_money,
     "recipients": read_audience_limit,
 }
 """Readers of values that are written otherwise than they are kept, by key."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.source.diagnostic import Position
+    from runner.source.money import Money
     from runner.timing.schedule import FrequencyCap, NoRule, Purpose, TimezoneUnknown
 
 
@@ -165,6 +166,7 @@ class Limits:
     Attributes:
         recipients: people in one plan, and in the audience.
         renders: cost of one plan.
+        cost: cost of one plan in money.
         recipients_per_send: phones in one launch.
         rate: sends a second.
         segments_per_message: SMS segments of a single text.
@@ -176,6 +178,7 @@ class Limits:
 
     recipients: AudienceLimit = field(default_factory=AudienceLimit)
     renders: int | None = None
+    cost: Money | None = None
     recipients_per_send: int | None = None
     rate: float | None = None
     segments_per_message: int | None = None
@@ -222,6 +225,7 @@ class Policy:
         review_margin: share by which recipients may exceed the number in the pull request's comment.
         sender: the name that the first text to a person must say; None if there is no such rule.
         audience: whether people may only stand in encrypted files.
+        retention: how long texts and answers are kept after the last text; None if for good.
     """
 
     consent: ConsentRule = "not_required"
@@ -237,6 +241,7 @@ class Policy:
     landlines: Landlines = "warn"
     sender: str | None = None
     audience: AudienceRule = "any"
+    retention: timedelta | None = None
 
 
 LockfileKind = Literal["full", "counts"]

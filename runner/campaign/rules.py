@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from runner.campaign.rule_model import AppliedDefault, CampaignRules, RequiredRule
 from runner.source.diagnostic import Position
 from runner.source.json_schema import schema_text, write_flow
+from runner.source.money import parse_money
 from runner.source.quantity import parse_duration, parse_share
 from runner.source.storage import stamp_file
 from runner.source.targets_file import (
@@ -155,6 +156,11 @@ def _count_within(cap: dict[str, Any], within: str) -> int:
     return int(cap["messages"] * times)
 
 
+def _is_as_cheap(value: str, bound: str) -> bool:
+    own, most = parse_money(value), parse_money(bound)
+    return own.currency == most.currency and own.amount <= most.amount
+
+
 def _is_inside(hours: list[str] | None, bound: list[str]) -> bool:
     (start, end), (first, last) = ([parse_clock(one) or 0 for one in each] for each in (hours or _DAY, bound))
     return first <= start and end <= last
@@ -171,12 +177,17 @@ _CHECKS: dict[str, _Check] = {
     "timezone_unknown": _choose("refuse", "campaign"),
     "landlines": _choose("refuse", "warn", "allow"),
     "open_session": _choose("wait", "complete", "queue"),
-    "read_replies_within": _measure(parse_duration),
+    **dict.fromkeys(("read_replies_within", "retention"), _measure(parse_duration)),
     "review_margin": _measure(parse_share),
     "frequency_cap": _Check(
         "policy",
         lambda cap, bound: cap is not None and _count_within(cap, bound["within"]) <= bound["messages"],
         lambda bound: f"at most {bound['messages']} in {bound['within']}",
+    ),
+    "cost": _Check(
+        "limits",
+        lambda value, bound: value is not None and _is_as_cheap(value, bound),
+        lambda bound: f"at most {bound}",
     ),
     "send_between": _Check("schedule", _is_inside, lambda bound: f"hours from {bound[0]} to {bound[1]}"),
     **dict.fromkeys(

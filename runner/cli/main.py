@@ -45,6 +45,7 @@ GROUPS = {
         "who": "Show everything about one person.",
         "optouts": "Show and change who has opted out.",
         "forget": "Delete a person's data, and never text them again.",
+        "prune": "Delete texts and answers that are older than campaigns keep them.",
     },
     "Sandbox": {
         "demo": "Try all steps, with simulated participants.",

@@ -137,7 +137,11 @@ def plan_partition(
     groups: dict[_Alike, tuple[Payload, list[str]]] = {}
     sizes = [LaunchSizes() for _ in going.compiled]
     counts = count_assignments(
-        _gather(assigned, groups) if job.keeps_launches else assigned, sizes, going.per_send, len(barred)
+        _gather(assigned, groups) if job.keeps_launches else assigned,
+        sizes,
+        going.per_send,
+        len(barred),
+        job.options.prices,
     )
     found = PlannedPartition(counts, problems, reporter.said, audience.duplicates)
     if job.keeps_launches:

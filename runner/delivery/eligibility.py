@@ -19,6 +19,7 @@ from runner.ledger.fingerprint import KnownPeople, OpenSession
 from runner.ledger.model import format_moment
 from runner.ledger.people.history import read_open_sessions, read_recent
 from runner.ledger.people.opt_outs import find_suppressed
+from runner.ledger.people.pruned import read_figures
 from runner.ledger.people.suppressions import find_pause
 from runner.ledger.results.result_feed import read_version
 from runner.ledger.results.sendings import count_completed
@@ -62,8 +63,9 @@ class CompletesCheck:
         version = read_version(connection)
         if self._counted is None or self._counted[0] != version:
             ids, wave = self.campaign.message_ids, self.campaign.wave
+            kept = read_figures(connection, self.campaign_id, wave)
             found = count_completed(connection, self.campaign_id, ids, self.endings, wave)
-            self._counted = version, found
+            self._counted = version, found + (0 if kept is None else kept.completed)
         return self._counted[1]
 
 

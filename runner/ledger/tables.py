@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Label, Select
 
 SCHEMA_VERSION = 2
+PRUNED = "its texts and answers were pruned"
+"""The detail of launches whose results are not kept (`ledger.people.pruned`)."""
 # Bytewise on both: PostgreSQL would otherwise sort by the server's locale.
 LedgerString = String().with_variant(String(collation="C"), "postgresql")
 LedgerText = Text().with_variant(Text(collation="C"), "postgresql")

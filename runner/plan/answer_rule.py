@@ -30,6 +30,8 @@ UNREAD = "whether they have answered was not read since the `wait` was over: run
 """The reason to wait when a recipient's replies may be unread."""
 DIFFERS = "whether they have answered is not certain, the service contradicts itself:"
 """The beginning of the reason to wait when the service counts more answers than it lists."""
+PRUNED = "whether they have answered is not known: the answers were pruned (`policy.retention`)"
+"""The reason to wait when answers are not kept any more."""
 _WAY_PAST = (
     "`runner reconcile` looks again, `runner reconcile --accept-differences` takes what is listed for all"
 )
@@ -38,6 +40,8 @@ _UNRESOLVED = "they may have answered another message whose outcome is not known
 
 def describe_unread(launch: EarlierLaunch, earlier: EarlierMessage) -> str:
     """Return the reason to wait for answers to a launch that are not known."""
+    if launch.are_pruned:
+        return PRUNED
     if launch.differs and earlier.differences is not None:
         return f"{DIFFERS} {earlier.differences}; {_WAY_PAST}"
     return UNREAD

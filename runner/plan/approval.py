@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from runner.plan.cost import compare_costs
 from runner.wording import count_words
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def find_gap(
     if not latest.keys() & messages:
         return _NOTHING if messages else None
     gaps = [_compare(name, request, latest.get(name)) for name in request.messages if name in messages]
+    given = max((one for name, one in latest.items() if name in messages), key=lambda one: one.at)
+    gaps.append(compare_costs(request.cost, given.request.cost))
     # Several messages may have the same gap.
     return "; ".join(dict.fromkeys(gap for gap in gaps if gap is not None)) or None
 

@@ -10,6 +10,7 @@ from runner.document import UNSET, Count, Digest, Document, FailedCampaign, Part
 from runner.ledger.people.replies import UnreadReplies
 from runner.ledger.people.suppressions import Pause
 from runner.plan.audience_guard import PlannedAudience
+from runner.plan.cost import PlannedCost
 from runner.plan.model import Coming, LanguageCounts, MessageCounts, PlannedWave, Span
 from runner.plan.rollout import OpenStep
 from runner.service.target import Destination
@@ -207,6 +208,7 @@ class PlannedCampaign(Part, frozen=True):
         people_later: who get nothing now, and something later, by what is known now.
         messages: one entry a message.
         audience: what the whole audience is like, beside the one last sent to.
+        cost: what it costs, by the prices of its target; left out where that has none.
         defaults: values that it takes from targets.yaml; left out where it takes none.
         approval: what people are asked to approve, and whether they have.
         launches: with --launches: each launch.
@@ -228,6 +230,7 @@ class PlannedCampaign(Part, frozen=True):
     people_later: Span
     messages: tuple[PlannedMessage, ...]
     audience: PlannedAudience
+    cost: PlannedCost | UnsetType = UNSET
     defaults: tuple[ListedDefault, ...] | UnsetType = UNSET
     approval: AskedApproval | UnsetType = UNSET
     launches: tuple[ShownLaunch, ...] | UnsetType = UNSET

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from runner.ledger.people.replies import UnreadReplies
     from runner.ledger.people.suppressions import Pause
     from runner.plan.audience_guard import PlannedAudience
+    from runner.plan.cost import PlanCost
     from runner.plan.rollout import OpenStep
+    from runner.source.money import Prices
     from runner.text.payload import Payload
     from runner.timing.schedule import FrequencyCap
 
@@ -39,6 +41,7 @@ class PlanOptions:
         ignore_time: treat every moment as the right one, and every follow-up as due: for previews and tests.
         keeps_people: keep the phones texted now, for later campaigns of the run.
         watched: phones (E.164) whose decisions the planner keeps.
+        prices: of the target; None if it has none.
     """
 
     only: str | None = None
@@ -47,6 +50,7 @@ class PlanOptions:
     ignore_time: bool = False
     keeps_people: bool = False
     watched: frozenset[str] = frozenset()
+    prices: Prices | None = None
 
 
 class CostlyCharacter(NamedTuple):
@@ -360,6 +364,7 @@ class CampaignPlan:
         completed: people who have answered to the end, as last reconciled; None without `limits.completes`.
         wave: its wave; None if it has none, and never had.
         rollout: the open step; None if it has no steps, or nothing is known of them.
+        cost: None if the target has no prices.
         audience: what the whole audience is like, beside the one last sent to.
         parts: the files of its launches by partition; empty if none were written.
     """
@@ -377,6 +382,7 @@ class CampaignPlan:
     wave: PlannedWave | None = None
     rollout: OpenStep | None = None
     completed: int | None = None
+    cost: PlanCost | None = None
     parts: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     @property

@@ -10,6 +10,7 @@ from itertools import pairwise, product
 from typing import TYPE_CHECKING, get_args
 
 from runner.plan.audience_guard import AudienceTraits
+from runner.plan.cost import CostTally, refuse_cost
 from runner.plan.decisions import round_up
 from runner.plan.digest import DeliveryDigest
 from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, LanguageCounts, MessagePlan, Span
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
     from runner.audience.audience import AudienceTally
     from runner.campaign.model import Campaign, Limits
     from runner.plan.audience_guard import PlannedAudience
+    from runner.plan.cost import PlanCost
     from runner.plan.decisions import Assigned, Decision
     from runner.plan.model import Cause
     from runner.source.diagnostic import Severity
+    from runner.source.money import Prices
     from runner.text.payload import CompiledMessage, Payload
 
 
@@ -269,12 +272,22 @@ _ALIKE = (None, None, "", ())
 
 
 def list_refusals(
-    campaign: Campaign, messages: list[MessagePlan], counts: PlanCounts, audience: PlannedAudience
+    campaign: Campaign,
+    messages: list[MessagePlan],
+    counts: PlanCounts,
+    audience: PlannedAudience,
+    cost: PlanCost | None,
+    target: str,
 ) -> tuple[str, ...]:
     """Return, in words, the limits of a campaign and the rules of targets.yaml that a plan breaks."""
+    limits = campaign.limits
     broken = find_broken_rules(campaign, messages, counts.people + counts.later)
-    own = find_refusals(campaign.limits, messages, counts.people)
-    return (*own, *audience.find_refusals(campaign.limits.recipients), *(words for _, words in broken))
+    return (
+        *find_refusals(limits, messages, counts.people),
+        *audience.find_refusals(limits.recipients),
+        *refuse_cost(limits.cost, cost, target, counts.people),
+        *(words for _, words in broken),
+    )
 
 
 def find_refusals(limits: Limits, messages: Sequence[MessagePlan], people: int) -> Iterator[str]:
@@ -391,6 +404,7 @@ class PlanCounts:
         later: those who get nothing now, and may get something later.
         sure: those of them who are sure to.
         digests: of deliveries, by shard.
+        cost: None if the target has no prices.
         audience: what everybody in it has in common.
     """
 
@@ -400,6 +414,7 @@ class PlanCounts:
     later: int = 0
     sure: int = 0
     digests: dict[int, bytes] = field(default_factory=dict)
+    cost: CostTally | None = None
     audience: AudienceTraits = field(default_factory=AudienceTraits)
 
     @classmethod
@@ -417,13 +432,22 @@ class PlanCounts:
         self.sure += other.sure
         self.digests |= other.digests
         self.audience.merge(other.audience)
+        if self.cost is None:
+            self.cost = other.cost
+        elif other.cost is not None:
+            self.cost.merge(other.cost)
 
 
 def count_assignments(
-    assigned: Iterable[Assigned], sizes: Sequence[LaunchSizes], per_send: int, excluded: int
+    assigned: Iterable[Assigned],
+    sizes: Sequence[LaunchSizes],
+    per_send: int,
+    excluded: int,
+    prices: Prices | None = None,
 ) -> PlanCounts:
     """Return the counts of a pass; `sizes` receive launch sizes by message, `excluded` phones are listed."""
     counts = PlanCounts.start(len(sizes))
+    counts.cost = None if prices is None else CostTally(prices)
     counts.audience.excluded = excluded
     digest = DeliveryDigest()
     add_delivery = digest.add
@@ -443,6 +467,8 @@ def count_assignments(
                 gets_something = True
                 add_delivery(recipient.phone, index, payload.digest, assignment.occasion)
                 add_group(group_of(assignment, payload))
+        if counts.cost is not None:
+            counts.cost.add(recipient.phone, assignments)
         if gets_something:
             people += 1
         elif comes_later:

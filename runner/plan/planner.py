@@ -268,6 +268,7 @@ def _add_up(
         )
         for one, tally, launches in zip(compiled, counts.messages, counts.launches, strict=True)
     ]
+    cost = None if counts.cost is None else counts.cost.add_up(compiled, lets_queue=lets_queue)
     people = PlannedAudience.of(counts.audience, campaign, going.names, going.context)
     return CampaignPlan(
         campaign,
@@ -275,12 +276,13 @@ def _add_up(
         tuple(plans),
         counts.people,
         join_digests([counts.digests]),
-        list_refusals(campaign, plans, counts, people),
+        list_refusals(campaign, plans, counts, people, cost, target),
         pause=going.pause,
         unread=going.unread,
         wave=going.wave,
         rollout=going.step,
         completed=going.completed,
+        cost=cost,
         recipients_later=Span(counts.sure, counts.later),
         audience=people,
     )
@@ -360,7 +362,8 @@ class Planner:
         tally = TextedTally(self._going.compiled) if self._options.keeps_people else None
         assigned = assigned if tally is None else tally.watch(assigned)
         assigned = self._watch(assigned) if self._options.watched else assigned
-        counts = count_assignments(assigned, self._sizes, self._going.per_send, len(decider.excluded))
+        excluded, prices = len(decider.excluded), self._options.prices
+        counts = count_assignments(assigned, self._sizes, self._going.per_send, excluded, prices)
         self.texted = None if tally is None else tally.finish(self._campaign.name)
         return PlannedPartition(counts, problems, reporter.said)
 

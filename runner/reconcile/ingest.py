@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.ledger.database import exclude_others
 from runner.ledger.model import StoredResult
+from runner.ledger.people.pruned import find_pruned
 from runner.ledger.people.replies import find_owners
 from runner.ledger.record.deliveries import read_definitions
 from runner.ledger.report_model import ORDER_UNKNOWN
@@ -81,7 +82,7 @@ class Stored:
         has_others: whether there were results of other launches.
         changed: how many were new in the ledger, or changed.
         met: the names of those that the ledger has now, by their launch's `project_launch_guid`.
-        forgotten: likewise those that it does not keep, as their authors are forgotten.
+        forgotten: likewise those that it does not keep: of forgotten authors, and of pruned launches.
         unreadable: those whose question or author is not certain; they are not among the others.
     """
 
@@ -144,14 +145,20 @@ class ResultIngest:
             # A concurrent request to forget somebody is either seen here, or finds what is stored here.
             exclude_others(connection)
             gone = self.context.find_forgotten(connection, {one.participant_phone_number for one in authored})
-            kept = [row for record, row in rows if row and record.participant_phone_number not in gone]
+            pruned = find_pruned(connection, set(self._numbers.values()))
+            kept = [
+                row
+                for record, row in rows
+                if row and row.launch_id not in pruned and record.participant_phone_number not in gone
+            ]
             result.changed = store_results(connection, kept)
             known = [one for one in certain if one.record.participant_phone_number not in gone]
             self._screen.enter(connection, known)
         self._screen.hold(others)
         result.unreadable = [_doubt(one) for one in lost]
         for record, row in rows:
-            if record.participant_phone_number in gone:
+            is_pruned = self._numbers[record.project_launch_guid] in pruned
+            if is_pruned or record.participant_phone_number in gone:
                 result.forgotten.setdefault(record.project_launch_guid, set()).add(record.result_guid)
             elif row is None:
                 result.unreadable.append(_doubt(record))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from fractions import Fraction
 
-from runner.document import Count, Document, Part
+from runner.document import UNSET, Count, Document, Moment, Part, UnsetType
 from runner.ledger.report_model import AppliedStep, NamedCount
 from runner.report.comparison_model import ExperimentReport, SeriesReport
 from runner.report.people_model import (
@@ -218,6 +218,8 @@ class CampaignReport(Document, frozen=True, kw_only=True):
         messages: in the order of the campaign.
         discrepancies: what does not add up and belongs to no message, in sentences.
         runs: the runs that sent the campaign, as far as that is on record; the earliest first.
+        pruned_at: when the answers were pruned; the figures are as of then. Left out if they are kept. UTC,
+            ISO 8601.
     """
 
     campaign: str
@@ -248,6 +250,7 @@ class CampaignReport(Document, frozen=True, kw_only=True):
     messages: tuple[MessageReport, ...]
     discrepancies: tuple[str, ...] = ()
     runs: tuple[RunReport, ...] = ()
+    pruned_at: Moment | UnsetType = UNSET
 
     @property
     def label(self) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from runner.sandbox.sandbox_errors import SandboxError, find_trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 
 SCHEMA_VERSION = 4
@@ -125,6 +125,40 @@ def empty_store(store: Store) -> None:
         connection.execute("INSERT INTO totals (id) VALUES (1)")
         connection.execute("DELETE FROM setting WHERE name <> 'api_key'")
         write_setting(connection, "state", secrets.token_hex(8))
+
+
+def prune_launches(store: Store, guids: Iterable[str]) -> None:
+    """Blank the texts and answers of launches, and of all that their participants wrote outside of surveys.
+
+    Records stay, since lists number them; of definitions the tags stay.
+    """
+    connection = store.connection
+    # Freed pages would keep their content (sqlite.org, PRAGMA secure_delete).
+    connection.execute("PRAGMA secure_delete = ON")
+    with store.write():
+        connection.execute("CREATE TEMP TABLE IF NOT EXISTS pruned (id INTEGER PRIMARY KEY)")
+        wanted = [(guid.lower(),) for guid in guids]
+        connection.executemany("INSERT INTO pruned SELECT id FROM launch WHERE lower(guid) = ?", wanted)
+        for statement in _PRUNE:
+            connection.execute(statement)
+        connection.execute("DROP TABLE pruned")
+    connection.execute("VACUUM")
+    store.checkpoint()
+
+
+_PRUNE = (
+    (
+        "DELETE FROM transcript WHERE session_id IN (SELECT id FROM session WHERE launch_id IN pruned) "
+        "OR session_id IS NULL AND participant_id IN "
+        "(SELECT participant_id FROM session WHERE launch_id IN pruned)"
+    ),
+    "UPDATE result SET answer = '', response = '' WHERE launch_id IN pruned",
+    "UPDATE question SET text = '' WHERE launch_id IN pruned",
+    (
+        "UPDATE launch SET definition = json_object('tag', json_extract(definition, '$.tag'), 'text', '', "
+        "'questions', json_array()) WHERE id IN pruned"
+    ),
+)
 
 
 def find_database(store: Store) -> Path:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 from urllib.parse import urlsplit
 
 from runner.errors import LINE_BREAK_HINT, ConfigurationError, MissingKeyError
+from runner.source.money import Prices
 from runner.source.quantity import parse_duration, parse_rate
 from runner.source.targets_file import TargetsProblemError, read_targets_file
 
@@ -142,6 +143,7 @@ class Target:
         api_key_env: environment variable of the API key.
         cluster: address of the cluster that works for the target, if any.
         state_remote: the git remote by which machines share the record; `none` if one machine alone sends.
+        prices: of its texts; None if it has none.
     """
 
     name: str
@@ -160,6 +162,7 @@ class Target:
     api_key_env: str = "RUNNER_API_KEY"
     cluster: str | None = None
     state_remote: str | None = None
+    prices: Prices | None = None
 
 
 def read_targets(file: Path, environment: Mapping[str, str]) -> dict[str, Any]:
@@ -209,7 +212,12 @@ def choose_target(
     if base_url is None:
         if chosen == SANDBOX:
             state_key = _read_state_key(chosen, settings, environment)
-            return Target(SANDBOX, state_key=state_key, settle_window=_EMBEDDED_SETTLE_WINDOW_S)
+            return Target(
+                SANDBOX,
+                state_key=state_key,
+                settle_window=_EMBEDDED_SETTLE_WINDOW_S,
+                prices=_read_prices(settings),
+            )
         known = ", ".join([SANDBOX, *targets["targets"]])
         raise ConfigurationError(
             f"nothing says where the target {chosen!r} is",
@@ -233,6 +241,7 @@ def choose_target(
         api_key_env=variables[1],
         cluster=settings.get("cluster"),
         state_remote=settings.get("state_remote"),
+        prices=_read_prices(settings),
         **_read_limits(settings.get("limits", {})),
     )
 
@@ -285,6 +294,10 @@ def _read_credentials(
     for variable in variables:
         _require_one_line(variable, environment[variable])
     return Credentials(*(environment[variable] for variable in variables))
+
+
+def _read_prices(settings: Mapping[str, Any]) -> Prices | None:
+    return Prices.read(settings["prices"]) if "prices" in settings else None
 
 
 def _read_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
@@ -399,6 +412,8 @@ def require_one_name(target: Target, targets: Mapping[str, Any], environment: Ma
 
     address, user = _normalize_address(target), name_user(target.username_env)
     for name, settings in targets["targets"].items():
+        if "base_url" not in settings:  # the sandbox
+            continue
         other = Target(name, settings["base_url"], username_env=list_variables(name, targets)[0])
         account = _normalize_address(other), name_user(other.username_env)
         if name != target.name and account == (address, user):

@@ -19,7 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, is_number_geographical, parse
+from phonenumbers import (
+    COUNTRY_CODE_TO_REGION_CODE,
+    is_number_geographical,
+    parse,
+    region_code_for_number,
+)
 from phonenumbers.tzdata import TIMEZONE_DATA, TIMEZONE_LONGEST_PREFIX
 
 if TYPE_CHECKING:
@@ -153,6 +158,13 @@ def find_country_code(phone: str) -> str:
         ),
         "",
     )
+
+
+def find_region(phone: str) -> str | None:
+    """Return the one country (ISO 3166-1 alpha-2) of an E.164 phone whose code several share, or None."""
+    region = region_code_for_number(parse(phone))
+    # North America's numbers without an area count as those of the United States there.
+    return None if region == _THE_WORLD or phone.startswith(f"+{_NORTH_AMERICA}") else region
 
 
 def list_countries(code: str) -> tuple[str, ...]:

@@ -289,7 +289,11 @@ def prepare_run(scope: Scope, options: ApplyOptions) -> tuple[Scope, Workspace, 
     workspace = Workspace.open(scope, asks_service=True)
     if saved is not None:
         saved.require_target(workspace.target)
-    return scope, workspace, PlanOptions(only, limit, workspace.target.recipients_per_send)
+    return (
+        scope,
+        workspace,
+        PlanOptions(only, limit, workspace.target.recipients_per_send, prices=workspace.target.prices),
+    )
 
 
 def _refuse_nonsense(scope: Scope, options: ApplyOptions) -> None:

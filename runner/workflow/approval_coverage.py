@@ -174,6 +174,7 @@ def make_request(item: PlanResult, key: TargetKey) -> ApprovalRequest:
             for message in item.plan.messages
             if message.pending
         },
+        None if item.plan.cost is None else item.plan.cost.ask(),
     )
 
 

@@ -23,6 +23,7 @@ from runner.errors import CampaignError
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.people.history import read_waves
 from runner.ledger.people.opt_outs import read_suppressions
+from runner.ledger.people.pruned import read_figures
 from runner.ledger.record.campaign_record import find_campaign_id
 from runner.ledger.results import contacts, sendings
 from runner.ledger.results.result_feed import find_mark, iterate_feed, read_version
@@ -33,8 +34,10 @@ from runner.report.columns.file_columns import FileContent
 from runner.report.columns.kept_answers import CELL_SEPARATOR, gather_comments, keep_answers
 from runner.report.gathering import gather_facts, outline_campaign, read_refusals
 from runner.report.metrics import find_as_of, summarise
+from runner.report.model import CampaignReport
 from runner.report.people_model import SMALL_GROUP
 from runner.source.diagnostic import Problems
+from runner.wording import show_time
 from runner.workflow.campaigns import show_path
 from runner.workflow.observer import warn
 from runner.workflow.workspace.folders import make_state_folder
@@ -48,7 +51,6 @@ if TYPE_CHECKING:
     from runner.ledger.target_key import LedgerConnection
     from runner.report.columns.engine import Engine
     from runner.report.facts import CampaignFacts
-    from runner.report.model import CampaignReport
     from runner.report.people_model import SampleReport
     from runner.report.question_model import CommentsReport
     from runner.workflow.workspace.workspace import Workspace
@@ -115,6 +117,9 @@ class CampaignReporter:
             RunnerError: ledger, copy of the results or audience cannot be read, the campaign has no score for
                 callbacks, or a file cannot be written.
         """
+        kept = self._read_kept()
+        if kept is not None:
+            return kept
         copy = ResultColumns(find_copy(make_state_folder(), self._target.name, self._campaign.name))
         with copy.hold() as engine:
             with self._ledger.reading() as connection:
@@ -139,6 +144,23 @@ class CampaignReporter:
             return report.replace(
                 comments=None if comments is None else comments.replace(is_audience_changed=is_changed)
             )
+
+    def _read_kept(self) -> CampaignReport | None:
+        """Return the report that was kept when answers were pruned, if they were.
+
+        Raises:
+            CampaignError: more is asked for than was kept.
+        """
+        with self._ledger.reading() as connection:
+            kept = read_figures(connection, self._campaign_id or 0, self._campaign.wave)
+        if kept is None:
+            return None
+        if self._files or self._columns or self._options.comments:
+            raise CampaignError(
+                f"the answers to {self._campaign.name} were pruned on {show_time(kept.at)}",
+                hint="its report has the figures of then: leave out --by, --comments and files of answers",
+            )
+        return CampaignReport.restore(kept.report).replace(pruned_at=kept.at)
 
     def _copy_results(
         self, engine: Engine, copy: ResultColumns, connection: LedgerConnection

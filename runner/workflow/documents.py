@@ -73,6 +73,7 @@ def _describe_campaign(item: PlanResult, described: Mapping[str, Any]) -> Planne
         people=plan.recipients_to_send,
         people_later=plan.recipients_later,
         messages=tuple(_describe_message(message, list_findable(plan, message)) for message in plan.messages),
+        cost=UNSET if plan.cost is None else plan.cost.document(),
         defaults=tuple(
             ListedDefault(one.key, one.value, show_path(one.position.file), one.position.line)
             for one in plan.campaign.rules.defaults

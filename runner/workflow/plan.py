@@ -197,7 +197,12 @@ def plan_project(scope: Scope, wishes: PlanWishes) -> ProjectPlan:
     workspace = Workspace.open(scope)
     cluster = choose_cluster(scope, workspace, wishes.limit)
     moment = wishes.now or workspace.now()
-    options = PlanOptions(wishes.only, wishes.limit, workspace.target.recipients_per_send)
+    options = PlanOptions(
+        wishes.only,
+        wishes.limit,
+        workspace.target.recipients_per_send,
+        prices=workspace.target.prices,
+    )
     wishes.check(is_clustered=cluster is not None)
     return _Planning(scope, workspace, wishes, options, moment, cluster, Failures()).plan()
 

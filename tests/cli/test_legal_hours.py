@@ -24,7 +24,7 @@ CAP = ", frequency_cap: {messages: 9, within: 7d}"
 SILENCE = "NTC Memorandum Circular 03-03-2005"
 EVENING = "2026-12-02T20:30:00-05:00"
 """A Wednesday, in New York: Florida's hours are over, and its federal ones not."""
-FLORIDAS = "outside the legal hours of their place: Fla. Stat. § 501.616(6)(a)"
+FLORIDAS = "outside the legal hours of their place: Fla. Stat. § 501.616(6)(a), (b)"
 PAGE = Path(__file__).parents[2] / "docs" / "legal-hours.md"
 
 

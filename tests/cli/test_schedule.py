@@ -167,7 +167,7 @@ def test_the_law_is_cited(repository: Repository) -> None:
     assert (message["deferred"], message["to_send"]) == (2, 1)
     assert {entry["reason"]: entry["recipients"] for entry in message["reasons"]} == {
         "outside the legal hours of their place: Conn. Gen. Stat. § 42-288a": 1,
-        "outside the legal hours of their place: Fla. Stat. § 501.616(6)(a)": 1,
+        "outside the legal hours of their place: Fla. Stat. § 501.616(6)(a), (b)": 1,
     }
     assert message["due"] == [
         {"day": "2026-11-21", "hour": 8, "recipients": 1},
@@ -176,7 +176,7 @@ def test_the_law_is_cited(repository: Repository) -> None:
     human = repository.run(evening, "plan", "-v").out
     for line in (
         "  ask: 2 people are deferred, the first due at 2026-11-21 13:00 UTC:\n",
-        "    1: outside the legal hours of their place: Fla. Stat. § 501.616(6)(a)\n",
+        "    1: outside the legal hours of their place: Fla. Stat. § 501.616(6)(a), (b)\n",
     ):
         assert line in human
     markdown = repository.run(evening, "plan", "--format", "markdown").out

@@ -135,7 +135,7 @@ class _Page:
 
     def _name_kind(self, value: Schema, *, repeated: bool = False) -> str:
         target = self._defs.get(_target(value))
-        if target and "properties" in self._follow(target) and "properties" not in target:
+        if target and not repeated and "properties" in self._follow(target) and "properties" not in target:
             return " or ".join(self._name_kind(target[branch]) for branch in ("then", "else"))
         # A key whose description is also in `$defs` needs no further text.
         if target and ("description" in value or repeated or "properties" in target):

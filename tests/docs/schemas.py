@@ -25,6 +25,7 @@ from runner.workflow.records.forgetting import ForgottenPerson
 from runner.workflow.records.ledger_copy import LedgerCopy
 from runner.workflow.records.opt_outs import OptOutsDocument
 from runner.workflow.records.pausing import PauseChange
+from runner.workflow.records.pruning import PrunedDocument
 from runner.workflow.resolve import UnresolvedDocument
 from runner.workflow.status import StatusDocument
 from runner.workflow.testing.run import SuiteDocument
@@ -38,6 +39,7 @@ FOLDER = Path(__file__).parents[2] / "schemas"
 DOCUMENTS: dict[str, tuple[str, tuple[type, ...]]] = {
     "doctor": ("Doctor", (Examination,)),
     "forget": ("A person forgotten", (ForgottenPerson,)),
+    "prune": ("Texts and answers pruned", (PrunedDocument,)),
     "ledger": ("Ledger", (LedgerCopy,)),
     "optouts": ("Opt-outs", (OptOutsDocument,)),
     "apply": ("Delivery", (AppliedDocument,)),

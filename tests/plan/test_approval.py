@@ -17,6 +17,7 @@ from runner.ledger.files.suppressions import (
     Amount,
     Approval,
     ApprovalRequest,
+    ApprovedCost,
     read_approvals,
     seal_book,
     settle,
@@ -275,3 +276,33 @@ def test_what_is_reviewed_is_in_a_digest(
     after = digest_reviewed(loaded, KEY)
     assert {name for name in before if before[name] != after[name]} == changed
     assert set(before.values()).isdisjoint(digest_reviewed(loaded, OTHER_KEY).values())
+
+
+@pytest.mark.parametrize(
+    ("approved", "asked", "gap"),
+    [
+        (ApprovedCost("10.5", "USD"), ApprovedCost("10.50", "USD"), None),
+        (
+            ApprovedCost("10.5", "USD"),
+            ApprovedCost("10.51", "USD"),
+            "it could cost 10.51 USD, and 10.50 USD was approved",
+        ),
+        (
+            ApprovedCost("10.5", "USD"),
+            ApprovedCost("9", "EUR"),
+            "it could cost 9.00 EUR, and 10.50 USD was approved",
+        ),
+        (
+            ApprovedCost("10.5", "USD"),
+            None,
+            "what it costs is not known any more, and 10.50 USD was approved",
+        ),
+        (None, ApprovedCost("10.51", "USD"), None),
+    ],
+)
+def test_approval_covers_its_cost(
+    approved: ApprovedCost | None, asked: ApprovedCost | None, gap: str | None
+) -> None:
+    """A plan that costs more than was approved needs a new approval."""
+    earlier = replace(APPROVAL, request=replace(REQUEST, cost=approved))
+    assert find_gap(replace(REQUEST, cost=asked), [earlier], BOTH) == gap

@@ -53,7 +53,7 @@ def test_a_law_defers_with_its_citation() -> None:
     waiting = decide(FLORIDA, "2026-12-02T01:30", Schedule())
     assert isinstance(waiting, Defer)
     assert waiting.until == utc("2026-12-02T13:00")
-    assert [reason.citation for reason in waiting.reasons] == ["Fla. Stat. § 501.616(6)(a)"]
+    assert [reason.citation for reason in waiting.reasons] == ["Fla. Stat. § 501.616(6)(a), (b)"]
     assert isinstance(Timekeeper(Schedule()).decide(FLORIDA, None, utc("2026-12-02T01:30")), SendNow)
 
 

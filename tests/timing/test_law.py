@@ -52,7 +52,7 @@ STATES = {
     # An area code of the state: citation, and the hours of the days from Monday.
     "205": ("Ala. Admin. Code r. 770-X-5-.17(1)(b)", ["08:00-20:00"] * 6 + [""]),
     "203": ("Conn. Gen. Stat. § 42-288a", ["09:00-20:00"] * 7),
-    "305": ("Fla. Stat. § 501.616(6)(a)", ["08:00-20:00"] * 7),
+    "305": ("Fla. Stat. § 501.616(6)(a), (b)", ["08:00-20:00"] * 7),
     "502": ("KRS § 367.46955", ["10:00-21:00"] * 7),
     "504": (
         "LPSC General Order R-29617 (under La. R.S. 45:844.11 ff.)",
@@ -90,8 +90,14 @@ COUNTRIES = {
         "Telecom Commercial Communications Customer Preference Regulations, 2018 (TRAI)",
         ["10:00-21:00"] * 7,
     ),
-    "+962790123456": ("TRC instructions on promotional text messages (Jordan)", ["07:00-21:00"] * 7),
-    "+966512345678": ("CITC Decision No. 395/1439 (limits of spam)", ["09:00-21:00"] * 7),
+    "+962790123456": (
+        "TRC instructions on bulk messages (Jordan)",
+        ["07:00-21:00"] * 4 + ["", "", "07:00-21:00"],
+    ),
+    "+966512345678": (
+        "CITC Decision No. 395/1439, replaced by CST Decision No. 469 (limits of spam)",
+        ["09:00-21:00"] * 7,
+    ),
     "+639171234567": ("NTC Memorandum Circular 03-03-2005", ["07:00-21:00"] * 7),
     "+84912345678": ("Decree 91/2020/ND-CP, art. 13 (texts)", ["07:00-22:00"] * 7),
     "+821012345678": ("Network Act (정보통신망법), art. 50(3)", ["08:00-21:00"] * 7),
@@ -107,7 +113,7 @@ CALLS = {
     ),
     "+14155550101": ("Cal. Pub. Util. Code § 2872(c)", ["09:00-21:00"] * 7),
     "+84912345678": ("Decree 91/2020/ND-CP, art. 13 (calls)", ["08:00-17:00"] * 7),
-    "+12075550101": ("10 M.R.S. § 1498", ["09:00-17:00"] * 5 + ["", ""]),
+    "+12075550101": ("10 M.R.S. § 1498(3)", ["09:00-17:00"] * 5 + ["", ""]),
     "+16055550101": ("SDCL § 37-30-28", ["09:00-21:00"] * 5 + ["", ""]),
     "+61412345678": (
         "Telecommunications (Telemarketing and Research Calls) Industry Standard 2017",
@@ -177,7 +183,7 @@ def test_a_number_tells_its_places(phone: str, places: tuple[str, ...]) -> None:
 def test_a_number_without_a_place_is_under_every_law_it_could_be() -> None:
     """A toll-free number may be anywhere in North America: the strictest of all hours hold."""
     found = citations("+18005550101")
-    assert "Fla. Stat. § 501.616(6)(a)" in found
+    assert "Fla. Stat. § 501.616(6)(a), (b)" in found
     assert len(found) == sum("US" in "".join(r.places) and r.texts != "excluded" for r in LAW.rules)
 
 
@@ -228,7 +234,19 @@ def test_holidays_are_those_of_the_state() -> None:
     assert by_place["US-AL"].find(date(2027, 2, 9)) is None
     assert by_place["US-UT"].find(date(2026, 7, 24)) == "Pioneer Day"
     assert by_place["US-UT"].find(date(2027, 12, 31)) == "New Year's Day (observed)"
-    assert set(by_place) == {"US-AL", "US-LA", "US-NE", "US-PA", "US-RI", "US-UT", "AU", "CO", "FR", "ZA"}
+    assert set(by_place) == {
+        "US-AL",
+        "US-LA",
+        "US-NE",
+        "US-PA",
+        "US-RI",
+        "US-UT",
+        "AU",
+        "CO",
+        "FR",
+        "JO",
+        "ZA",
+    }
 
 
 def test_a_key_of_no_meaning_is_refused() -> None:

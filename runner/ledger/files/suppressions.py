@@ -111,7 +111,14 @@ class Amount(Part, frozen=True):
     segments: int | None
 
 
-class ApprovalRequest(Part, frozen=True):
+class ApprovedCost(Part, frozen=True):
+    """The most that a plan can cost, now and later together: exact decimal text, and its currency."""
+
+    most: str
+    currency: str
+
+
+class ApprovalRequest(Part, frozen=True, omit_defaults=True):
     """A request to approve the plan of one campaign.
 
     Attributes:
@@ -120,6 +127,7 @@ class ApprovalRequest(Part, frozen=True):
             (`included`), its audience files (`audience`), and its defaults and bounds in targets.yaml
             (`rules`), where it has any.
         messages: the reach of each message, by id; without those that nobody gets any more.
+        cost: None if it is not known, or the target has no prices.
     """
 
     campaign: str
@@ -127,6 +135,7 @@ class ApprovalRequest(Part, frozen=True):
     destination: Mapping[str, Any]
     reviewed: Mapping[str, str]
     messages: Mapping[str, Amount]
+    cost: ApprovedCost | None = None
 
 
 class Approval(SealedLine, frozen=True, tag_field="kind", tag="approval"):

@@ -34,6 +34,8 @@ from runner.ledger.target_key import enter_key, list_keys
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from sqlalchemy import ColumnElement
+
     from runner.ledger.database import Ledger
 
 _UNREACHED = (
@@ -46,6 +48,10 @@ _UNREACHED = (
         "are yours to write anew"
     ),
 )
+
+
+LOG_KEEPS = "the database has the old rows in its log and its unused space until it reuses them"
+"""What is said of a database whose log is not empty."""
 
 
 def remove_person(
@@ -81,7 +87,11 @@ def _forget_results(connection: Connection, campaign_id: int, fingerprint: str) 
     own = select(launches.c.id).where(launches.c.campaign_id == campaign_id)
     gone = and_(sessions.c.participant == fingerprint, sessions.c.launch_id.in_(own))
     connection.execute(delete(sessions).where(gone))
-    theirs = and_(results.c.participant == fingerprint, results.c.launch_id.in_(own))
+    return drop_results(connection, and_(results.c.participant == fingerprint, results.c.launch_id.in_(own)))
+
+
+def drop_results(connection: Connection, theirs: ColumnElement[bool]) -> int:
+    """Remove results, count them as results that are not kept, and return their number."""
     counted = select(results.c.launch_id, func.count()).where(theirs).group_by(results.c.launch_id)
     statement = insert_into(connection, launch_stats).from_select(["launch_id", "forgotten_results"], counted)
     more = launch_stats.c.forgotten_results + statement.excluded.forgotten_results
@@ -161,7 +171,7 @@ class Forgotten:
         """Return sentences about places that may still have data of the person."""
         found = [*_UNREACHED]
         if self.log_keeps:
-            found.append("the database has the old rows in its log and its unused space until it reuses them")
+            found.append(LOG_KEEPS)
         found += [
             f"the target {target}, where nothing was changed: set {variable} to the key of its records, and "
             f"forget them again with --target {target}"
@@ -185,9 +195,7 @@ def forget_person(
     another target's secret, and its value. Targets whose keys are missing stay unchanged.
     """
     with ledger.writing() as connection:
-        if ledger.file is not None:
-            # Freed pages would keep their content (sqlite.org, PRAGMA secure_delete).
-            connection.exec_driver_sql("PRAGMA secure_delete = ON")
+        overwrite_removed(ledger, connection)
         enter_key(connection, own)
         keys, unreached = {own.target: own}, []
         for target, name in list_keys(connection).items():
@@ -203,17 +211,34 @@ def forget_person(
             removed = remove_person(connection, row.id, row.name, keys[row.target].fingerprint(phone))
             if any(removed.values()):
                 found.append(ForgottenCampaign(row.target, row.name, **removed))
-    log_keeps = not _empty_log(ledger)
+    log_keeps = not empty_log(ledger)
     return Forgotten(tuple(keys.values()), replaced, tuple(found), tuple(unreached), log_keeps=log_keeps)
 
 
-def _empty_log(ledger: Ledger) -> bool:
-    """Empty an SQLite log; return False if readers prevent that."""
+def overwrite_removed(ledger: Ledger, connection: Connection) -> None:
+    """Have SQLite overwrite what this connection removes: freed pages keep their content otherwise.
+
+    Source: sqlite.org, PRAGMA secure_delete.
+    """
+    if ledger.file is not None:
+        connection.exec_driver_sql("PRAGMA secure_delete = ON")
+
+
+def empty_log(ledger: Ledger) -> bool:
+    """Empty an SQLite log; return False if readers prevent that, or the database is another one."""
     if ledger.file is None:
         return False
     with ledger.autocommit() as connection:
         is_busy, _, _ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
     return not is_busy
+
+
+def compact(ledger: Ledger) -> bool:
+    """Rewrite an SQLite file without what was removed; return False if its log, or a server, may keep it."""
+    if ledger.file is not None:
+        with ledger.autocommit() as connection:
+            connection.exec_driver_sql("VACUUM")
+    return empty_log(ledger)
 
 
 def _suppress(connection: Connection, key: TargetKey, phone: str, at: str) -> int:

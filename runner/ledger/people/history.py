@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Integer, Select, String, and_, bindparam, cas
 from runner.ledger.bulk import iterate_rows
 from runner.ledger.fingerprint import KnownPeople, OpenSession
 from runner.ledger.model import DATE, ENDED, on_occasion, parse_moment
+from runner.ledger.people.pruned import IS_PRUNED
 from runner.ledger.record.unsettled import OPEN, REACHED, UNEXPLAINED
 from runner.ledger.results.differences import DIFFERS, KNOWN_AT, read_differences
 from runner.ledger.tables import (
@@ -183,13 +184,14 @@ def read_answers(connection: Connection, target: str, fingerprints: Collection[s
 class EarlierLaunch:
     """A launch that the service accepted.
 
-    All answers are known as of `reconciled_at`, None if it was never reconciled. `differs` marks an open
-    difference in the service's data.
+    All answers are known as of `reconciled_at`, None if it was never reconciled, or if they `are_pruned`.
+    `differs` marks an open difference in the service's data.
     """
 
     sent_at: datetime
     reconciled_at: datetime | None
     differs: bool = False
+    are_pruned: bool = False
 
 
 class EarlierAnswer(NamedTuple):
@@ -229,18 +231,19 @@ def read_earlier(
     names = [name for name, current in message_ids.items() if current in wanted]
     reached: dict[int, EarlierLaunch] = {}
     delivery = deliveries.c.message, deliveries.c.fingerprint, deliveries.c.occasion
-    sent = select_held(*delivery, launches.c.id, launches.c.outcome_at, KNOWN_AT, DIFFERS)
-    sent = sent.outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id).where(
+    query = select_held(*delivery, launches.c.id, launches.c.outcome_at, KNOWN_AT, DIFFERS, IS_PRUNED)
+    query = query.outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id).where(
         deliveries.c.campaign_id == campaign_id,
         deliveries.c.message.in_(names),
         launches.c.state == "sent",
         launches.c.outcome_at.is_not(None),
     )
-    for message, fingerprint, occasion, launch_id, sent_at, read_at, differs in connection.execute(sent):
+    for message, person, occasion, launch_id, sent_at, read_at, differs, pruned in connection.execute(query):
         if launch_id not in reached:
-            known_at = None if read_at is None else datetime.fromisoformat(read_at)
-            reached[launch_id] = EarlierLaunch(datetime.fromisoformat(sent_at), known_at, bool(differs))
-        found[message_ids[message]].launches[on_occasion(fingerprint, occasion)] = reached[launch_id]
+            known_at = None if read_at is None or pruned else datetime.fromisoformat(read_at)
+            sent = datetime.fromisoformat(sent_at)
+            reached[launch_id] = EarlierLaunch(sent, known_at, bool(differs), bool(pruned))
+        found[message_ids[message]].launches[on_occasion(person, occasion)] = reached[launch_id]
     answers = select(launches.c.message, results.c.participant, launches.c.occasion).distinct()
     answers = answers.join(launches, launches.c.id == results.c.launch_id).where(
         launches.c.campaign_id == campaign_id, launches.c.message.in_(names), results.c.non_answer == ""

@@ -9,6 +9,7 @@ Markdown, each with a sentence on what is left out.
 
 from __future__ import annotations
 
+from datetime import datetime
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -105,6 +106,10 @@ def _show_lead(report: CampaignReport) -> Iterator[Block]:
         yield from (Sentence(" ".join(one.split())) for one in report.description.split("\n\n"))
     if report.is_simulated:
         yield Sentence(SIMULATION_NOTE, "notice")
+    if report.pruned_at:
+        when = write_time(datetime.fromisoformat(report.pruned_at), report.time_zone)
+        words = f"The answers were pruned on {when}: the figures are as they were then."
+        yield Sentence(f"{words} Texts and answers since then are not in it.", "notice")
     people = report.people
     if people.unresolved:
         were = count_words(people.unresolved, "person was", "people were")

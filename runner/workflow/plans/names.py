@@ -250,7 +250,9 @@ def plan_on_record(
     is warned of, and leaves all out. The decisions on `watched` phones (E.164) are kept.
     """
     options = PlanOptions(
-        recipients_per_send=workspace.target.recipients_per_send, watched=frozenset(watched)
+        recipients_per_send=workspace.target.recipients_per_send,
+        watched=frozenset(watched),
+        prices=workspace.target.prices,
     )
     reader = PlanContextReader(workspace, ledger, workspace.now())
     find_record = partial(workspace.read_record, ledger)

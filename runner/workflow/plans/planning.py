@@ -260,7 +260,9 @@ def leave_out_refused(
             return None
         words = "; ".join(f"{item.campaign.name}: {text}" for text in item.plan.refusals)
         words += otherwise if failures.total == 1 else ""
-        return LimitError(words, hint="check the audience; raise the limit if it is right")
+        return LimitError(
+            words, hint="check the audience; raise the limit if it is right, a rule only in targets.yaml"
+        )
 
     return _leave_out(leave_out_paused(planned, failures), failures, find_error)
 
@@ -343,7 +345,8 @@ def plan_without_key(workspace: Workspace, scope: Scope, failures: Failures) -> 
     Raises:
         InvalidCampaignError: there are errors that end the command, which have been shown.
     """
-    options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send)
+    target = workspace.target
+    options = PlanOptions(recipients_per_send=target.recipients_per_send, prices=target.prices)
     record = Record(None, RecordedDeliveries({}, {}))
     reader = PlanContextReader(workspace, None, workspace.now())
     return plan_campaigns(workspace, scope, options, lambda _: record, reader, failures)

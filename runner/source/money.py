@@ -1,0 +1,77 @@
+"""Amounts of money, exact until they are shown, and the prices of a target's texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from runner.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_EXACT = Context(prec=60, rounding=ROUND_HALF_UP)
+_PLACES = {
+    0: "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF",
+    3: "BHD IQD JOD KWD LYD OMR TND",
+}
+"""Currencies by the decimal places of their minor units; all others have 2 (ISO 4217, table A.1)."""
+
+
+class Money(NamedTuple):
+    """An exact amount, and its currency (ISO 4217)."""
+
+    amount: Decimal
+    currency: str
+
+
+def parse_money(text: str) -> Money:
+    """Return an amount such as `200 USD`; the schemas check its form."""
+    amount, currency = text.split()
+    return Money(Decimal(amount), currency)
+
+
+def round_money(amount: Decimal, currency: str) -> str:
+    """Return an amount rounded to the currency's minor unit, half away from zero: `12.35`."""
+    places = next((places for places, known in _PLACES.items() if currency in known), 2)
+    return f"{amount.quantize(Decimal(1).scaleb(-places), context=_EXACT):f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """The prices of a target.
+
+    Attributes:
+        currency: ISO 4217.
+        as_of: the day of the price list.
+        per: what is paid for.
+        countries: the price of one by country (ISO 3166-1 alpha-2).
+        asked_again: how often a question is asked again at most, after invalid answers, in a forecast.
+    """
+
+    currency: str
+    as_of: date
+    per: Literal["segment", "render"] = "segment"
+    countries: Mapping[str, Decimal] = field(default_factory=dict)
+    asked_again: int = 0
+
+    @classmethod
+    def read(cls, settings: Mapping[str, Any]) -> Prices:
+        """Return the prices that a target in targets.yaml has."""
+        # Through text: a float has digits that nobody wrote.
+        prices = {country: Decimal(str(price)) for country, price in settings["countries"].items()}
+        try:
+            day = date.fromisoformat(settings["as_of"])
+        except ValueError:
+            raise ConfigurationError(
+                f"`as_of` of prices in targets.yaml is {settings['as_of']}, which is no day",
+                hint="write the day of the price list, as in 2026-11-01",
+            ) from None
+        return cls(**{**settings, "as_of": day, "countries": prices})
+
+    def find(self, countries: Sequence[str]) -> tuple[Decimal, Decimal] | None:
+        """Return the least and the most that one costs in any of some countries; None if none has a price."""
+        found = [self.countries[one] for one in countries if one in self.countries]
+        return (min(found), max(found)) if found else None

@@ -1,0 +1,201 @@
+"""What a plan costs, against sums made from the sandbox's own messages."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.campaign.message_model import Message, TemplateText
+from runner.plan.cost import CostTally, find_countries
+from runner.plan.decisions import Decision
+from runner.source.diagnostic import Position
+from runner.source.money import Prices, round_money
+from runner.text.payload import CompiledMessage, MessageRenderer, Payload
+from runner.text.segment import count_segments
+from runner.text.template import TextCompiler
+from tests.cli.world import NPS, World
+
+PRICES = {"US": "0.0079", "DE": "0.11", "GB": "0.04", "PL": "0.0321"}
+STARTS = {"US": "+1415555", "DE": "+49151123", "GB": "+4474001", "PL": "+4851234"}
+SURVEY = f"{{id: ask, introduction: Hello from Acme, questions: [{NPS}, {{tag: why, text: Why?}}], conclusion: Bye}}"
+
+
+def list_phones(count: int = 12) -> tuple[str, ...]:
+    """Return phones of four countries."""
+    endings = {"US": "01{:02}", "DE": "45{:03}", "GB": "23{:03}", "PL": "56{:02}"}
+    return tuple(f"{start}{endings[one].format(n)}" for one, start in STARTS.items() for n in range(count))
+
+
+def price(world: World, *, per: str = "segment", again: int = 2, **prices: str) -> None:
+    """Write the prices of the sandbox."""
+    countries = ", ".join(f'{one}: "{amount}"' for one, amount in (prices or PRICES).items())
+    (world.folder / "campaigns/targets.yaml").write_text(
+        "version: 1\ntargets:\n  sandbox:\n    prices:\n      currency: USD\n      as_of: 2026-11-01\n"
+        f"      per: {per}\n      asked_again: {again}\n      countries: {{{countries}}}\n",
+        encoding="utf-8",
+    )
+
+
+def plan_cost(world: World, code: int = 0) -> dict[str, Any]:
+    """Return the cost of the one campaign's plan."""
+    document = world.check(world.run("plan", "--format", "json", code=code), "plan")
+    cost: dict[str, Any] = document["campaigns"][0]["cost"]
+    return cost
+
+
+@pytest.mark.parametrize("per", ["segment", "render"])
+def test_simulated_campaign_costs_what_the_plan_said(world: World, per: str) -> None:
+    """What a campaign in four countries cost, with invalid answers, lies between the ends of its plan."""
+    price(world, per=per)
+    world.write(SURVEY, phones=list_phones())
+    planned = plan_cost(world)["now"]
+    world.apply()
+    world.run("sandbox", "simulate", "--seed", "1", "--response-rate", "1", "--invalid-rate", "0.6")
+    sent = world.select(
+        "SELECT phone, kind, text FROM transcript JOIN participant ON participant.id = participant_id "
+        "WHERE kind IN ('introduction', 'text', 'question', 'repeat', 'conclusion')"
+    )
+    assert any(kind == "repeat" for _, kind, _ in sent)
+    total = Decimal(0)
+    for phone, _, text in sent:
+        country = next(one for one, start in STARTS.items() if phone.startswith(start))
+        total += Decimal(PRICES[country]) * (count_segments(text).segments if per == "segment" else 1)
+    assert Decimal(planned["least"]) <= total <= Decimal(planned["most"])
+
+
+def test_least_is_what_the_opening_costs(world: World) -> None:
+    """The least is what is paid at once: openings of all people, to the cent."""
+    price(world)
+    world.write(SURVEY, phones=list_phones(3))
+    # An introduction and a question: a segment each.
+    least = sum((Decimal(one) * 3 * 2 for one in PRICES.values()), Decimal(0))
+    assert Decimal(plan_cost(world)["now"]["least"]) == least.quantize(Decimal("0.01"), ROUND_HALF_UP)
+
+
+def test_plan_tells_cost_in_words(world: World) -> None:
+    """The words name both ends, the day of the prices, and how often a question may be asked again."""
+    price(world, again=1, US="0.01")
+    world.write(SURVEY, phones=("+14155550101",))
+    assert (
+        "Cost: 0.02 to 0.05 USD now, 0.00 USD later, at prices per segment as of 2026-11-01, "
+        "if no question is asked again more than 1 time."
+    ) in " ".join(world.run("plan").split())
+
+
+def test_missing_price_is_named(world: World) -> None:
+    """A country without a price makes the cost unknown, and is named with its people."""
+    price(world, US="0.01")
+    world.write(SURVEY, phones=("+14155550101", "+48512345601", "+48512345602"))
+    cost = plan_cost(world)
+    assert (cost["now"], cost["unpriced"]) == (None, {"PL": 2})
+    assert "not known now" in world.run("plan")
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ("0.05 USD", None),
+        ("0.04 USD", "it could cost 0.02 to 0.05 USD, and limits.cost is 0.04 USD"),
+        ("9 EUR", "it could cost 0.02 to 0.05 USD, and limits.cost is 9 EUR, another currency than the"),
+    ],
+)
+def test_limit_of_cost_stops_a_plan(world: World, limit: str, words: str | None) -> None:
+    """A plan that could cost more than `limits.cost` sends nothing, and says the figures."""
+    price(world, again=1, US="0.01")
+    world.write(SURVEY, phones=("+14155550101",), rules=f"limits: {{cost: {limit}}}\n")
+    world.run("plan", code=0 if words is None else 5)
+    assert words is None or words in " ".join(world.errors.split())
+    world.run("apply", "--auto-approve", code=0 if words is None else 5)
+
+
+def test_limit_of_cost_stops_what_has_no_price(world: World) -> None:
+    """A plan whose cost is not known is beyond any limit."""
+    price(world, US="0.01")
+    world.write(SURVEY, phones=("+48512345601",), rules="limits: {cost: 100 USD}\n")
+    world.run("apply", "--auto-approve", code=5)
+    assert (
+        "what it costs is not known: no price for PL (1 person), and limits.cost is 100 USD" in world.errors
+    )
+
+
+@pytest.mark.parametrize(
+    ("phone", "countries"),
+    [
+        ("+14155550101", ("US",)),
+        ("+14165550101", ("CA",)),
+        ("+447400123456", ("GB",)),
+        ("+447797712345", ("JE",)),
+        ("+77012345678", ("KZ",)),
+        ("+80012345678", ("+800",)),
+    ],
+)
+def test_country_of_number(phone: str, countries: tuple[str, ...]) -> None:
+    """Countries that share a code are told apart; a worldwide number has its code."""
+    assert find_countries(phone) == countries
+
+
+def test_shared_number_costs_a_range() -> None:
+    """A toll-free number costs between the least and the most of its possible countries."""
+    countries = find_countries("+18005550101")
+    prices = Prices.read({"currency": "USD", "as_of": "2026-11-01", "countries": {"US": 0.0079, "CA": 0.02}})
+    assert {"US", "CA"} <= set(countries)
+    assert prices.find(countries) == (Decimal("0.0079"), Decimal("0.02"))
+
+
+_NOWHERE = Position(Path("pulse.yaml"), 1, 1)
+_TEXT = Message("ask", "ask", _NOWHERE, TemplateText("Hi", _NOWHERE, 1, 1, is_block=False))
+_COMPILED = CompiledMessage(_TEXT, {None: MessageRenderer(_TEXT, TextCompiler(Path()))})
+_PRICE = st.decimals(min_value=0, max_value=100, places=6)
+_SIZES = st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(1, 9))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(list_phones(1)), _SIZES, st.booleans(), st.booleans())),
+    st.lists(_PRICE, min_size=4, max_size=4),
+)
+def test_sums_are_exact(
+    people: list[tuple[str, tuple[int, int, int], bool, bool]], prices: list[Decimal]
+) -> None:
+    """The least is at most the most, and both are the exact sums, however the people are parted."""
+    listed = Prices.read(
+        {
+            "currency": "USD",
+            "as_of": "2026-11-01",
+            "countries": dict(zip(STARTS, map(str, prices), strict=True)),
+        }
+    )
+    known = dict(zip(STARTS, prices, strict=True))
+    tallies = CostTally(listed), CostTally(listed)
+    least = most = Decimal(0)
+    for place, (phone, (opening, more, largest), is_now, is_sure) in enumerate(people):
+        text = Payload({}, "", opening, None, opening + more, largest)
+        decision = (
+            Decision(0, "to_send", text, may_queue=not is_sure)
+            if is_now
+            else Decision(0, "deferred", coming=text, is_sure=is_sure)
+        )
+        tallies[place % 2].add(phone, [decision])
+        price = known[next(one for one, start in STARTS.items() if phone.startswith(start))]
+        least += price * opening * is_sure
+        most += price * (opening + more)
+    tallies[0].merge(tallies[1])
+    cost = tallies[0].add_up([_COMPILED], lets_queue=False)
+    assert cost.now is not None
+    assert cost.later is not None
+    assert (cost.now.least + cost.later.least, cost.now.most + cost.later.most) == (least, most)
+    assert cost.now.least <= cost.now.most
+    assert cost.later.least <= cost.later.most
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "shown"),
+    [("0.005", "USD", "0.01"), ("0.0049", "USD", "0.00"), ("12.5", "JPY", "13"), ("1.2345", "KWD", "1.235")],
+)
+def test_amounts_are_rounded_to_the_minor_unit(amount: str, currency: str, shown: str) -> None:
+    """Amounts are rounded once, half away from zero, to what the currency has."""
+    assert round_money(Decimal(amount), currency) == shown
