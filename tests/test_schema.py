@@ -239,7 +239,7 @@ def test_editors_find_the_schema_of_an_example(file: Path) -> None:
 
 
 def test_the_examples_use_every_key() -> None:
-    """An example uses every key, save other ways to say when to analyse."""
+    """An example uses every key, save other ways to say when to analyse, and what is expected once."""
     used = {
         key
         for file in EXAMPLES
@@ -249,6 +249,8 @@ def test_the_examples_use_every_key() -> None:
         "consent_columns.column",
         "analysis.per_arm",
         "analysis.sequential",
+        "audience_limit.expected",
+        *(f"expected_audience.{key}" for key in ("people", "excluded", "opted_out", "filled")),
     }
 
 

@@ -101,7 +101,9 @@ class _Page:
                 repeated = value.get("items", {})
                 found = self._follow(self._defs.get(_target(value) or _target(repeated), {}))
                 if "properties" in found:
-                    examples = value.get("examples", raw.get("examples", []))
+                    # A key may also take a plain value, which is no example of a mapping.
+                    written = value.get("examples", raw.get("examples", []))
+                    examples = [one for one in written if isinstance(one, dict | list)]
                     yield Section(found, f"{place}[]" if repeated else place, examples)
 
     def _render_row(self, key: str, raw: Schema, parent: Schema) -> str:
@@ -133,19 +135,19 @@ class _Page:
 
     def _name_kind(self, value: Schema, *, repeated: bool = False) -> str:
         target = self._defs.get(_target(value))
+        if target and not repeated and "properties" in self._follow(target) and "properties" not in target:
+            return " or ".join(self._name_kind(target[branch]) for branch in ("then", "else"))
         # A key whose description is also in `$defs` needs no further text.
         if target and ("description" in value or repeated or "properties" in target):
             return _link(target["title"].lower())
         value = {**(target or {}), **value}
-        if "const" in value:
-            return f"`{write_flow(value['const'])}`"
-        if "enum" in value:
-            return ", ".join(f"`{item}`" for item in value["enum"])
+        if choices := value.get("enum", [value["const"]] if "const" in value else []):
+            return ", ".join(f"`{one if isinstance(one, str) else write_flow(one)}`" for one in choices)
         if isinstance(value["type"], list) and "array" in value["type"]:
             return " or ".join(self._name_kind({**value, "type": kind}) for kind in value["type"])
-        if value["type"] == "array":
-            return _count_entries(value) + self._name_kind(value["items"], repeated=True)
-        return _name_type(value)
+        if value["type"] != "array":
+            return _name_type(value)
+        return _count_entries(value) + self._name_kind(value["items"], repeated=True)
 
 
 def _name_type(value: Schema) -> str:
