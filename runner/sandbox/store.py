@@ -146,13 +146,16 @@ def prune_launches(store: Store, guids: Iterable[str]) -> None:
     store.checkpoint()
 
 
+_REMOVED = "pruned"
+"""What stands in the place of an answer that was removed."""
 _PRUNE = (
     (
         "DELETE FROM transcript WHERE session_id IN (SELECT id FROM session WHERE launch_id IN pruned) "
         "OR session_id IS NULL AND participant_id IN "
         "(SELECT participant_id FROM session WHERE launch_id IN pruned)"
     ),
-    "UPDATE result SET answer = '', response = '' WHERE launch_id IN pruned",
+    # Not blank: a client without the record of its own pruning must not take an answer for silence.
+    f"UPDATE result SET answer = iif(answer = '', '', '{_REMOVED}'), response = '' WHERE launch_id IN pruned",
     "UPDATE question SET text = '' WHERE launch_id IN pruned",
     (
         "UPDATE launch SET definition = json_object('tag', json_extract(definition, '$.tag'), 'text', '', "

@@ -79,6 +79,17 @@ def test_nobody_is_texted_because_an_answer_was_pruned(world: World) -> None:
     assert any("answers were pruned" in one for one in reasons)
 
 
+def test_a_lost_ledger_does_not_take_pruned_answers_for_silence(world: World) -> None:
+    """A ledger that knows nothing of the pruning reminds the one who never answered, and nobody else."""
+    settle(world)
+    world.run("prune", "--auto-approve")
+    for file in (world.folder / ".runner").glob("ledger.sqlite*"):
+        file.unlink()
+    world.run("reconcile")
+    counts, _ = world.explain("nudge")
+    assert counts == {"not_qualified": 1, "to_send": 1}
+
+
 def test_what_is_young_or_open_stays(world: World) -> None:
     """Before the time is over, and without a terminal to ask at, nothing is removed."""
     assert "kept until" in world.run("prune", "--auto-approve").replace("stay: kept", "kept")
