@@ -29,6 +29,8 @@ NOW = "2026-10-20T15:00:00Z"
 """A Tuesday on which people in the Americas and in Europe may be texted."""
 _VARYING = re.compile(r'"(project_launch_guid|run|id|seal|sent_at|started_at)":"[^"]*"')
 """What the service, the run and the clock give to a lockfile."""
+_SINCE = re.compile(r'"audience":\{[^{}]*\},')
+"""What lockfiles have had since the campaigns were recorded: figures of the audience of each run."""
 
 
 def list_repositories() -> dict[str, Path]:
@@ -71,7 +73,7 @@ def record_lockfiles(repository: Path) -> dict[str, Any]:
         ended = run_inside("apply", "--auto-approve", ".", cwd=repository, env=_ENV)
     found = {}
     for path in sorted(repository.rglob("*.lock.json")):
-        content = _VARYING.sub(r'"\1":"…"', path.read_text(encoding="utf-8"))
+        content = _VARYING.sub(r'"\1":"…"', _SINCE.sub("", path.read_text(encoding="utf-8")))
         found[str(path.relative_to(repository))] = _digest([content])
     return {"exit_code": ended.returncode, "lockfiles": found}
 
