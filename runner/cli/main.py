@@ -45,7 +45,7 @@ GROUPS = {
         "who": "Show everything about one person.",
         "optouts": "Show and change who has opted out.",
         "forget": "Delete a person's data, and never text them again.",
-        "prune": "Delete texts and answers that are older than campaigns keep them.",
+        "prune": "Delete texts and answers past their retention.",
     },
     "Sandbox": {
         "demo": "Try all steps, with simulated participants.",
@@ -135,7 +135,7 @@ def _enter_folder(ctx: click.Context, _option: click.Parameter, value: str | Non
 def cli() -> None:
     """Run SMS survey campaigns as code: nobody is texted twice, nobody is skipped.
 
-    Without an account everything runs on the built-in sandbox: try `runner demo`. To send for real, set
+    Without an account all runs on the sandbox: try `runner demo`. To send for real, set
     RUNNER_BASE_URL, RUNNER_USERNAME and RUNNER_API_KEY.
     """
 
