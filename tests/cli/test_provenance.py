@@ -71,7 +71,8 @@ def read_runs(folder: Path) -> list[dict[str, Any]]:
 def test_a_job_is_told_with_its_commit(repository: Path, run: Run) -> None:
     """The commit is the one that is checked out, whatever the job was started for."""
     (one,) = apply(run, repository, env={**JOB, "GITHUB_SHA": "0" * 40})
-    assert one.keys() == {"commit", "id", "plan_digest", "run_url", "seal", "started_at", "triggered_by"}
+    told = {"commit", "id", "plan_digest", "run_url", "seal", "started_at", "triggered_by"}
+    assert one.keys() == told | {"audience"}
     assert one["commit"] == git(repository, "rev-parse", "HEAD")
     assert one["run_url"] == "https://github.example/acme/surveys/actions/runs/4711"
     assert one["triggered_by"] == "bob[bot]"
