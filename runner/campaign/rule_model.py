@@ -1,4 +1,4 @@
-"""What the files `targets.yaml` say of a campaign, as values."""
+"""Defaults and bounds of a campaign from files `targets.yaml`, as values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RequiredRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CampaignRules:
-    """What the files `targets.yaml` say of a campaign.
+    """The defaults and bounds of one campaign, from all files `targets.yaml` that hold for it.
 
     Attributes:
         digest: of all of it but what only reports read; empty if they say nothing.

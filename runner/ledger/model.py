@@ -34,7 +34,7 @@ class SealedLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 class AudienceFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What an audience was like when a run sent to it: numbers, and nobody.
+    """Figures of an audience when a run sent to it: they name nobody.
 
     `people` are distinct phones, before exclusions; `excluded` distinct phones of the lists to exclude;
     `opted_out` the people on record who had opted out. `filled` has the people with a value, by column.

@@ -40,7 +40,7 @@ _LISTS = (_EXCLUDED, _OPTED_OUT)
 
 
 class AudienceTraits:
-    """What the people of an audience have in common, counted in a pass; it can be pickled, and names nobody.
+    """Counts of a pass over an audience: people, and their filled cells. It can be pickled, and names nobody.
 
     Attributes:
         excluded: distinct phones of the lists to exclude.
@@ -80,7 +80,7 @@ class AudienceTraits:
 
 
 class LastAudience(Part, frozen=True):
-    """What an audience was like when it was last sent to.
+    """Figures of an audience when it was last sent to.
 
     Attributes:
         people: distinct phones, before exclusions.
@@ -106,7 +106,7 @@ class _Difference(NamedTuple):
 
 
 class PlannedAudience(Part, frozen=True):
-    """What a campaign's whole audience is like, whoever of it is texted.
+    """Figures of a campaign's whole audience, whoever of it is texted.
 
     Attributes:
         people: distinct phones, before exclusions.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.document import Count, Part
 from runner.ledger.files.suppressions import ApprovedCost
 from runner.service.target import SANDBOX
-from runner.source.money import Prices, round_money
+from runner.source.money import Prices, parse_money, round_money
 from runner.timing.legal_hours import find_places
 from runner.timing.zone import find_region
 from runner.wording import count_words
@@ -22,6 +22,7 @@ from runner.wording import count_words
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from runner.campaign.model import Campaign
     from runner.plan.decisions import Decision
     from runner.source.money import Money
     from runner.text.payload import CompiledMessage, Payload
@@ -171,7 +172,11 @@ def _sum_up(spans: Iterable[CostSpan | None]) -> CostSpan | None:
 
 
 class _Kind(NamedTuple):
-    """What many texts share. `least` is None if the text is not known, `is_sure` is whether it leaves."""
+    """Properties that many texts share.
+
+    `least`, `most` and `largest` are SMS segments; `least` is None if the text is not known. `is_sure` is
+    whether it leaves for certain.
+    """
 
     message: int
     countries: tuple[str, ...]
@@ -266,36 +271,50 @@ def _list_countries(places: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def compare_costs(asked: ApprovedCost | None, approved: ApprovedCost | None) -> str | None:
-    """Return, in words, how a cost goes beyond the approved one; None if it doesn't.
-
-    Who approved a plan whose cost was not known has approved any.
-    """
-    if approved is None:
-        return None
-    said = f"{_show(approved)} was approved"
+    """Return, in words, how a cost goes beyond the approved one; None if it doesn't."""
+    said = "no cost was approved" if approved is None else f"{_show(approved)} was approved"
     if asked is None:
-        return f"what it costs is not known any more, and {said}"
-    if asked.currency != approved.currency or Decimal(asked.most) > Decimal(approved.most):
-        return f"it could cost {_show(asked)}, and {said}"
-    return None
+        return None if approved is None else f"what it costs is not known any more, and {said}"
+    most = Decimal(asked.most)
+    if approved is not None and asked.currency == approved.currency:
+        is_beyond = most > Decimal(approved.most)
+    else:
+        is_beyond = most > 0
+    return f"it could cost {_show(asked)}, and {said}" if is_beyond else None
 
 
 def _show(cost: ApprovedCost) -> str:
     return f"{round_money(Decimal(cost.most), cost.currency)} {cost.currency}"
 
 
-def refuse_cost(limit: Money | None, cost: PlanCost | None, target: str, people: int) -> Iterator[str]:
-    """Yield, in words, why a plan breaks `limits.cost`; `people` are texted now."""
-    if limit is None or not people:
+def refuse_cost(campaign: Campaign, cost: PlanCost | None, target: str, people: int) -> Iterator[str]:
+    """Yield, in words, why a plan breaks `limits.cost`, or a rule on the cost; `people` are texted now.
+
+    A rule is on what goes now and later together, so that no number of runs gets around it.
+    """
+    if not people or (cost is None and target == SANDBOX):
         return
-    said = f"limits.cost is {limit.amount:f} {limit.currency}"
+    limit = campaign.limits.cost
+    if limit is not None:
+        span = None if cost is None else cost.now
+        yield from _compare(f"limits.cost is {limit.amount:f} {limit.currency}", limit, cost, span, target)
+    for rule in campaign.rules.required:
+        if rule.name == "cost":
+            span = None if cost is None else _sum_up((cost.now, cost.later))
+            said = f"{rule.place} requires at most {rule.bound}"
+            yield from _compare(said, parse_money(rule.bound), cost, span, target)
+
+
+def _compare(
+    said: str, bound: Money, cost: PlanCost | None, span: CostSpan | None, target: str
+) -> Iterator[str]:
+    """Yield why a cost is not known to be within a bound, which `said` names."""
     if cost is None:
-        if target != SANDBOX:
-            yield f"what it costs is not known, as {target} has no prices in targets.yaml, and {said}"
-    elif cost.now is None:
+        yield f"what it costs is not known, as {target} has no prices in targets.yaml, and {said}"
+    elif span is None:
         gaps = "".join(f": {one}" for one in [", ".join(cost.describe_unpriced())] if one)
         yield f"what it costs is not known{gaps}, and {said}"
-    elif cost.prices.currency != limit.currency:
-        yield f"it could cost {cost.write(cost.now)}, and {said}, another currency than the target's"
-    elif cost.now.most > limit.amount:
-        yield f"it could cost {cost.write(cost.now)}, and {said}"
+    elif cost.prices.currency != bound.currency:
+        yield f"it could cost {cost.write(span)}, and {said}, another currency than the target's"
+    elif span.most > bound.amount:
+        yield f"it could cost {cost.write(span)}, and {said}"

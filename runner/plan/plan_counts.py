@@ -285,7 +285,7 @@ def list_refusals(
     return (
         *find_refusals(limits, messages, counts.people),
         *audience.find_refusals(limits.recipients),
-        *refuse_cost(limits.cost, cost, target, counts.people),
+        *refuse_cost(campaign, cost, target, counts.people),
         *(words for _, words in broken),
     )
 

@@ -31,11 +31,11 @@ def list_phones(count: int = 12) -> tuple[str, ...]:
     return tuple(f"{start}{endings[one].format(n)}" for one, start in STARTS.items() for n in range(count))
 
 
-def price(world: World, *, per: str = "segment", again: int = 2, **prices: str) -> None:
-    """Write the prices of the sandbox."""
+def price(world: World, *, per: str = "segment", again: int = 2, require: str = "{}", **prices: str) -> None:
+    """Write the prices of the sandbox, and the rules."""
     countries = ", ".join(f'{one}: "{amount}"' for one, amount in (prices or PRICES).items())
     (world.folder / "campaigns/targets.yaml").write_text(
-        "version: 1\ntargets:\n  sandbox:\n    prices:\n      currency: USD\n      as_of: 2026-11-01\n"
+        f"version: 1\nrequire: {require}\ntargets:\n  sandbox:\n    prices:\n      currency: USD\n      as_of: 2026-11-01\n"
         f"      per: {per}\n      asked_again: {again}\n      countries: {{{countries}}}\n",
         encoding="utf-8",
     )
@@ -111,6 +111,24 @@ def test_limit_of_cost_stops_a_plan(world: World, limit: str, words: str | None)
     world.run("plan", code=0 if words is None else 5)
     assert words is None or words in " ".join(world.errors.split())
     world.run("apply", "--auto-approve", code=0 if words is None else 5)
+
+
+@pytest.mark.parametrize("rule", ["0.08 USD", "0.07 USD"])
+def test_rule_on_cost_counts_what_comes_later(world: World, rule: str) -> None:
+    """A required bound is on now and later together, so that a reminder cannot go beyond it."""
+    price(world, again=1, US="0.01", require=f"{{cost: {rule}}}")
+    nudge = (
+        "{id: nudge, tag: nudge, after: {message: ask, wait: 2d}, to: unanswered, text: "
+        + "'"
+        + "x" * 400
+        + "'}"
+    )
+    world.write(SURVEY, nudge, phones=("+14155550101",), rules="limits: {cost: 0.06 USD}\n")
+    is_within = rule == "0.08 USD"
+    world.run("apply", "--auto-approve", code=0 if is_within else 5)
+    assert (
+        is_within or "it could cost 0.02 to 0.08 USD, and campaigns/targets.yaml:2 requires" in world.errors
+    )
 
 
 def test_limit_of_cost_stops_what_has_no_price(world: World) -> None:

@@ -297,12 +297,18 @@ def test_what_is_reviewed_is_in_a_digest(
             None,
             "what it costs is not known any more, and 10.50 USD was approved",
         ),
-        (None, ApprovedCost("10.51", "USD"), None),
+        (
+            None,
+            ApprovedCost("10.51", "USD"),
+            "it could cost 10.51 USD, and no cost was approved",
+        ),
+        (None, ApprovedCost("0", "USD"), None),
+        (None, None, None),
     ],
 )
 def test_approval_covers_its_cost(
     approved: ApprovedCost | None, asked: ApprovedCost | None, gap: str | None
 ) -> None:
-    """A plan that costs more than was approved needs a new approval."""
+    """A plan that costs more than was approved, or whose cost nobody saw, needs a new approval."""
     earlier = replace(APPROVAL, request=replace(REQUEST, cost=approved))
     assert find_gap(replace(REQUEST, cost=asked), [earlier], BOTH) == gap

@@ -24,7 +24,7 @@ _GROUP = 500
 
 
 class KeptFigures(msgspec.Struct, frozen=True):
-    """What is kept of the answers to a campaign, or to a wave of it.
+    """Figures that stay of a campaign, or of a wave of it, once its answers are pruned.
 
     Attributes:
         at: when they were pruned; UTC, ISO 8601.
@@ -38,7 +38,7 @@ class KeptFigures(msgspec.Struct, frozen=True):
 
 
 class Prunable(NamedTuple):
-    """What a campaign, or a wave of it, has that may be pruned.
+    """Counts of a campaign, or of a wave of it, that decide whether it may be pruned.
 
     Attributes:
         launches: launches that are not pruned.

@@ -29,7 +29,7 @@ class CampaignTest:
 
     @property
     def name(self) -> str:
-        """What the test shows, in words."""
+        """The test's name: what the campaign does, in words."""
         return str(self.written["name"])
 
     @property

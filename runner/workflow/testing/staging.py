@@ -57,7 +57,7 @@ class StagingError(Exception):
 
 @dataclass
 class Stage:
-    """What a test is run on; `file` is a place for its audience of one.
+    """The campaign, person and record of one test; `file` is a place for its audience of one.
 
     Each attribute raises StagingError for what is wrong in the test.
     """
