@@ -21,6 +21,7 @@ from runner.source.diagnostic import Problems
 from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, ApplyResult, apply_campaigns
 from runner.workflow.campaign_report import ReportOptions
 from runner.workflow.campaigns import load_campaigns, show_path
+from runner.workflow.checking.validate import Validation, validate_campaigns
 from runner.workflow.observer import Observer, observing
 from runner.workflow.plan import PlanWishes, ProjectPlan, plan_project
 from runner.workflow.plans.saved import SavedPlan, read_saved_plan
@@ -30,7 +31,6 @@ from runner.workflow.report import ProjectReport, read_answers, report_project
 from runner.workflow.resolve import Unresolved, Word, resolve_launches
 from runner.workflow.scope import Scope
 from runner.workflow.status import StatusResult, find_project_status
-from runner.workflow.validate import Validation, validate_campaigns
 from runner.workflow.who import find_person
 from runner.workflow.workspace.folders import simulate_answers
 from runner.workflow.workspace.workspace import Workspace

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.workflow.checking.validate import validate_campaigns
 from runner.workflow.scope import Scope
-from runner.workflow.validate import validate_campaigns
 from tests.test_cases import ALL_CASES, name_case
 
 if TYPE_CHECKING:

@@ -52,11 +52,12 @@ class _RowProblems(Problems):
 
     Attributes:
         invalid: the number of rows left out.
+        target: receives the problems; those of whole files go there at once.
     """
 
     def __init__(self, source: RecipientSource, target: Problems) -> None:
         super().__init__()
-        self._target = target
+        self.target = target
         self._is_skipping = isinstance(source, FileRecipients) and source.skips_invalid
         self.invalid = 0
         self._last = 0
@@ -68,7 +69,7 @@ class _RowProblems(Problems):
             self._last = diagnostic.line
             message = f"{diagnostic.message}: the row is left out"
             diagnostic = replace(diagnostic, severity="warning", message=message)
-        self._target.add(diagnostic)
+        self.target.add(diagnostic)
 
     def is_left_out(self, line: int) -> bool:
         """Return whether the last row read, in this line, is left out."""
@@ -352,19 +353,10 @@ def iterate_source(
     source = list_sources(campaign, role)[index]
     problems_of_rows, findings = _RowProblems(source, problems), Findings()
     phones = _open_phones(campaign, role, source, problems_of_rows, findings)
-    reads_consent = role == "recipients" and campaign.policy.consent == "required"
-    dates = sorted(campaign.date_columns & names)
-    if isinstance(source, InlineRecipient):
-        entry = read_inline(source, problems_of_rows, campaign.languages, dates, reads_consent=reads_consent)
-        entries = iter([entry])
-    else:
-        settings = source, names, problems_of_rows, findings, campaign.languages
-        read = partial(iterate_rows, *settings, dates=dates, reads_consent=reads_consent)
-        # A file may lack the column if `vars` has everybody's date.
-        needed = [name for name in dates if name not in campaign.vars]
-        entries = _iterate_entries(source, problems, read, needed)
     before = problems.error_count
     rows, read_phone, is_left_out = 0, phones.read, problems_of_rows.is_left_out
+    reads_consent = role == "recipients" and campaign.policy.consent == "required"
+    entries = _open_entries(campaign, source, names, problems_of_rows, findings, reads_consent=reads_consent)
     for written, line, given, timezone, region, language, consent in entries:
         numbers = read_phone(written, line, region, timezone)
         if is_left_out(line):
@@ -373,13 +365,33 @@ def iterate_source(
         for phone in numbers:
             yield line, phone, given, timezone, region, language, consent
     rows += problems_of_rows.invalid
-    if role == "recipients" and problems.error_count == before:
+    if problems.error_count == before:
         problems.extend(check_rows(source, rows))
     tally.rows += rows
     tally.invalid += problems_of_rows.invalid
     tally.landlines += findings.counts["landline"]
     tally.blanked += findings.counts["cell-blank"]
     problems_of_rows.extend(findings.iterate_notes(phones.file, phones.column))
+
+
+def _open_entries(
+    campaign: Campaign,
+    source: RecipientSource,
+    names: frozenset[str],
+    problems: _RowProblems,
+    findings: Findings,
+    *,
+    reads_consent: bool,
+) -> Iterator[Entry]:
+    """Return the entries of a source; `problems` receives those of rows, and passes on those of files."""
+    dates = sorted(campaign.date_columns & names)
+    if isinstance(source, InlineRecipient):
+        return iter([read_inline(source, problems, campaign.languages, dates, reads_consent=reads_consent)])
+    settings = source, names, problems, findings, campaign.languages
+    read = partial(iterate_rows, *settings, dates=dates, reads_consent=reads_consent)
+    # A file may lack the column if `vars` has everybody's date.
+    needed = [name for name in dates if name not in campaign.vars]
+    return _iterate_entries(source, problems.target, read, needed)
 
 
 def _iterate_entries(

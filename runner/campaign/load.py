@@ -17,7 +17,6 @@ from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file, expand_files
 from runner.audience.rows import find_missing_columns
 from runner.audience.sealing import is_sealed, list_encrypted
-from runner.campaign.audience_limit import read_audience_limit
 from runner.campaign.checks import check_campaign
 from runner.campaign.lint import find_unsaid_sender
 from runner.campaign.message_model import (
@@ -27,7 +26,6 @@ from runner.campaign.message_model import (
     Languages,
     Message,
     Question,
-    ResponseValue,
     TemplateText,
     When,
     ask_openly,
@@ -37,8 +35,6 @@ from runner.campaign.model import (
     Analysis,
     AudienceSample,
     Campaign,
-    Consent,
-    ConsentColumns,
     FileRecipients,
     Guard,
     Ignore,
@@ -54,11 +50,11 @@ from runner.campaign.refused_parts import drop_invalid, find_schema_problems, li
 from runner.campaign.rules import find_broken_rules, name_taker, read_rules
 from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
+from runner.campaign.values import READERS, read_consent, read_consent_columns, read_times, read_value
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.encrypted import is_encrypted
-from runner.source.money import parse_money
 from runner.source.normalize import fold_answer
-from runner.source.quantity import parse_duration, parse_rate, parse_share
+from runner.source.quantity import parse_share
 from runner.source.storage import (
     HIDDEN,
     is_hidden_below,
@@ -69,11 +65,10 @@ from runner.source.storage import (
     stamp_file,
 )
 from runner.source.yaml import Key, YamlDocument, YamlProblemError, pause_collector, read_yaml
-from runner.timing.schedule import DateRule, FrequencyCap, Schedule, read_schedule
+from runner.timing.schedule import DateRule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from datetime import timedelta
+    from collections.abc import Iterable, Iterator
 
 _FILE_URL = "file://"
 """Start of a path written as a URL, which is read as a path."""
@@ -105,13 +100,9 @@ def load_campaign(
     roots = (reading_root(file, current=current), *(each for each in allowed if isinstance(each, Path)))
     urls = tuple(each for each in allowed if isinstance(each, str))
     stamp = stamp_file(str(file))
-    text, problem = read_text(file, roots)
-    if text is None:
-        return None, [problem] if problem else []
-    try:
-        document = read_yaml(text, file)
-    except YamlProblemError as error:
-        return None, [error.diagnostic]
+    document, unread = _read_document(file, roots)
+    if document is None:
+        return None, unread
     slips = list(find_slips(document))
     rules, wrong = read_rules(document, current)
     problems = [*document.problems, *find_schema_problems(document)]
@@ -129,15 +120,22 @@ def load_campaign(
         return None, problems
     is_whole = needs_audience or not any(one.code == _NO_FILE for one in problems)
     knows_audience = is_whole and not any(map(is_sealed, list_encrypted(campaign)))
-    recipients, exclude = (
-        tuple(_expand(each, is_whole=is_whole)) for each in (campaign.recipients, campaign.exclude)
-    )
-    digest = _digest(document.data)
-    campaign = replace(campaign, recipients=recipients, exclude=exclude, stamp=stamp, digest=digest)
+    campaign = _expand_patterns(campaign, is_whole=is_whole)
+    campaign = replace(campaign, stamp=stamp, digest=_digest(document.data))
     problems.extend(find_reference_problems(campaign, knows_audience=knows_audience))
     if keeps_rules and rules.find("sender") is not None and not _has_errors(problems):
         problems.extend(find_unsaid_sender(campaign, "error"))
     return None if _has_errors(problems) else campaign, problems
+
+
+def _read_document(file: Path, roots: tuple[Path, ...]) -> tuple[YamlDocument | None, list[Diagnostic]]:
+    text, problem = read_text(file, roots)
+    if text is None:
+        return None, [problem] if problem else []
+    try:
+        return read_yaml(text, file), []
+    except YamlProblemError as error:
+        return None, [error.diagnostic]
 
 
 def _has_errors(problems: list[Diagnostic]) -> bool:
@@ -156,11 +154,16 @@ def _tolerate(problem: Diagnostic) -> Diagnostic:
     )
 
 
-def _expand(sources: tuple[RecipientSource, ...], *, is_whole: bool) -> Iterator[RecipientSource]:
-    """Yield sources with each pattern replaced by its files; unless `is_whole`, one without a file stays."""
-    for source in sources:
-        found = tuple(expand_files([source]))
-        yield from found if found or is_whole else (source,)
+def _expand_patterns(campaign: Campaign, *, is_whole: bool) -> Campaign:
+    """Return a campaign with files in place of patterns; unless `is_whole`, one without a file stays."""
+
+    def expand(sources: tuple[RecipientSource, ...]) -> Iterator[RecipientSource]:
+        for source in sources:
+            found = tuple(expand_files([source]))
+            yield from found if found or is_whole else (source,)
+
+    recipients, exclude = (tuple(expand(each)) for each in (campaign.recipients, campaign.exclude))
+    return replace(campaign, recipients=recipients, exclude=exclude)
 
 
 _READ_BY_REPORTS = frozenset(
@@ -281,7 +284,7 @@ class _Reader:
             **_read_renaming(data),
             variants=self._variants(data["variants"]) if "variants" in data else None,
             sample=self._sample(data["sample"], name) if "sample" in data else None,
-            schedule=_read_schedule(data.get("schedule", {})),
+            schedule=read_times(data.get("schedule", {})),
             policy=Policy(**self._read_keys(data.get("policy", {}))),
             lockfile=data.get("lockfile", "full"),
             export_columns=tuple((name, self._position(columns, i)) for i, name in enumerate(columns)),
@@ -314,7 +317,7 @@ class _Reader:
             row.get("vars", {}),
             self._position(row, "phone"),
             row.get("timezone"),
-            _read_consent(row["consent"]) if "consent" in row else None,
+            read_consent(row["consent"]) if "consent" in row else None,
             row.get("language"),
         )
 
@@ -328,7 +331,7 @@ class _Reader:
             row.get("region"),
             self._position(row, "csv"),
             row.get("timezone_column"),
-            _read_consent_columns(row["consent"]) if "consent" in row else None,
+            read_consent_columns(row["consent"]) if "consent" in row else None,
             str(path.absolute()) if has_path else written,
             row.get("region_column"),
             row.get("encoding"),
@@ -401,7 +404,7 @@ class _Reader:
     def _question(self, item: dict[str, Any]) -> Question:
         responses: list[str | dict[str, Any]] = item.get("responses", [])
         valued = [one if isinstance(one, dict) and "value" in one else None for one in responses]
-        values = tuple(None if one is None else _read_value(one["value"]) for one in valued)
+        values = tuple(None if one is None else read_value(one["value"]) for one in valued)
         read = {"scale": "choice" if responses else "text", **self._read_keys(item, "responses")}
         texts = tuple(
             self._text(responses, index) if one is None else self._text(one, "text")
@@ -420,8 +423,8 @@ class _Reader:
                 read[key] = self._text(item, key)
             elif key == "questions":
                 read[key] = tuple(map(self._question, value))
-            elif key in _READERS:
-                read[key] = _READERS[key](value)
+            elif key in READERS:
+                read[key] = READERS[key](value)
             elif isinstance(value, list):
                 read[key] = tuple(value)
         return read
@@ -450,6 +453,9 @@ class _Reader:
         )
 
 
+_TEXTS = frozenset(("text", "introduction", "conclusion", "conclude_on"))
+
+
 def _translate_as_response(ending: TemplateText, responses: Iterable[TemplateText]) -> TemplateText:
     """Return a `conclude_on` in all languages, if it is one text that names a response by the default's."""
     if ending.by_language:
@@ -457,44 +463,3 @@ def _translate_as_response(ending: TemplateText, responses: Iterable[TemplateTex
     wanted = fold_answer(ending.source)
     named = (one.by_language for one in responses if fold_answer(one.source) == wanted)
     return replace(ending, by_language=next(named, ()))
-
-
-def _read_value(written: float | str) -> ResponseValue:
-    return "none" if isinstance(written, str) else Fraction(str(written))
-
-
-def _read_share(written: str | int) -> Fraction | int:
-    return parse_share(written) if isinstance(written, str) else written
-
-
-_TEXTS = frozenset(("text", "introduction", "conclusion", "conclude_on"))
-_READERS: dict[str, Callable[[Any], object]] = {
-    **dict.fromkeys(("wait", "before", "after", "within", "hold"), parse_duration),
-    **dict.fromkeys(("settle_margin", "read_replies_within", "retention"), parse_duration),
-    **dict.fromkeys(("invalid_rows", "review_margin", "share"), _read_share),
-    **dict.fromkeys(("weight", "holdout"), float),
-    "frequency_cap": lambda cap: FrequencyCap(cap["messages"], parse_duration(cap["within"])),
-    "rate": parse_rate,
-    "cost": parse_money,
-    "recipients": read_audience_limit,
-}
-"""Readers of values that are written otherwise than they are kept, by key."""
-
-
-def _read_schedule(written: dict[str, Any]) -> Schedule:
-    schedule = read_schedule(written)
-    # The checks report the problem at its place.
-    return schedule if isinstance(schedule, Schedule) else Schedule()
-
-
-def _read_consent(written: dict[str, Any]) -> Consent:
-    return Consent(written["source"], written.get("date"), _read_age(written))
-
-
-def _read_consent_columns(written: dict[str, Any]) -> ConsentColumns:
-    column, words = written.get("source_column") or written["column"], tuple(written.get("yes", ()))
-    return ConsentColumns(column, written.get("date_column"), words, _read_age(written))
-
-
-def _read_age(written: dict[str, Any]) -> timedelta | None:
-    return parse_duration(written["not_older_than"]) if "not_older_than" in written else None

@@ -105,7 +105,7 @@ class PlanCost:
 
         return PlannedCost(
             self.prices.currency,
-            self.prices.as_of.isoformat(),
+            self.prices.as_of,
             self.prices.per,
             self.prices.asked_again,
             show(self.now),

@@ -209,20 +209,10 @@ def choose_target(
     settings: dict[str, Any] = targets["targets"].get(chosen, {})
     _require_one_line("RUNNER_BASE_URL", environment.get("RUNNER_BASE_URL", ""))
     base_url = environment.get("RUNNER_BASE_URL") or settings.get("base_url")
+    state_key, prices = _read_state_key(chosen, settings, environment), _read_prices(settings)
     if base_url is None:
-        if chosen == SANDBOX:
-            state_key = _read_state_key(chosen, settings, environment)
-            return Target(
-                SANDBOX,
-                state_key=state_key,
-                settle_window=_EMBEDDED_SETTLE_WINDOW_S,
-                prices=_read_prices(settings),
-            )
-        known = ", ".join([SANDBOX, *targets["targets"]])
-        raise ConfigurationError(
-            f"nothing says where the target {chosen!r} is",
-            hint=f"set RUNNER_BASE_URL, or describe it in targets.yaml; known: {known}",
-        )
+        _require_embedded(chosen, targets)
+        return Target(SANDBOX, state_key=state_key, settle_window=_EMBEDDED_SETTLE_WINDOW_S, prices=prices)
     is_insecure = settings.get("insecure", False)
     host = require_safe_url(base_url, insecure=is_insecure)
     if chosen == SANDBOX and not is_loopback(host):
@@ -235,15 +225,25 @@ def choose_target(
         chosen,
         base_url.rstrip("/"),
         _read_credentials(chosen, variables, environment, are_needed=needs_credentials),
-        _read_state_key(chosen, settings, environment),
+        state_key,
         insecure=is_insecure,
         username_env=variables[0],
         api_key_env=variables[1],
         cluster=settings.get("cluster"),
         state_remote=settings.get("state_remote"),
-        prices=_read_prices(settings),
+        prices=prices,
         **_read_limits(settings.get("limits", {})),
     )
+
+
+def _require_embedded(name: str, targets: Mapping[str, Any]) -> None:
+    """Refuse a target without an address, unless it is the embedded sandbox."""
+    if name != SANDBOX:
+        known = ", ".join([SANDBOX, *targets["targets"]])
+        raise ConfigurationError(
+            f"nothing says where the target {name!r} is",
+            hint=f"set RUNNER_BASE_URL, or describe it in targets.yaml; known: {known}",
+        )
 
 
 def _choose_name(name: str | None, targets: Mapping[str, Any], environment: Mapping[str, str]) -> str:

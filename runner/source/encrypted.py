@@ -67,13 +67,17 @@ def _read_identities(identity: str) -> list[Any]:
         raise EncryptedFileError("audience-library", words, write_install_hint("age"))
     from pyrage import IdentityError, x25519  # noqa: PLC0415  an extra, and most audiences are plain
 
-    lines = map(str.strip, identity.splitlines())
+    hint = f"set {VARIABLE} to what `age-keygen` writes: a line AGE-SECRET-KEY-1…"
     found: list[Any] = []
-    with suppress(IdentityError):  # its text may quote the key
-        found = [x25519.Identity.from_str(line) for line in lines if line and not line.startswith("#")]
+    for number, line in enumerate(map(str.strip, identity.splitlines()), start=1):
+        if line and not line.startswith("#"):
+            try:
+                found.append(x25519.Identity.from_str(line))
+            except IdentityError:  # its text may quote the key
+                words = f"this file is encrypted, and line {number} of {VARIABLE} is no key of age"
+                raise EncryptedFileError("audience-identity", words, hint) from None
     if not found:
         words = f"this file is encrypted, and {VARIABLE} has no key of age in it"
-        hint = f"set {VARIABLE} to what `age-keygen` writes: a line AGE-SECRET-KEY-1…"
         raise EncryptedFileError("audience-identity", words, hint)
     return found
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import date
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-from runner.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,14 +42,14 @@ class Prices:
 
     Attributes:
         currency: ISO 4217.
-        as_of: the day of the price list.
+        as_of: the day of the price list, ISO 8601, as it is written.
         per: what is paid for.
         countries: the price of one by country (ISO 3166-1 alpha-2).
         asked_again: how often a question is asked again at most, after invalid answers, in a forecast.
     """
 
     currency: str
-    as_of: date
+    as_of: str
     per: Literal["segment", "render"] = "segment"
     countries: Mapping[str, Decimal] = field(default_factory=dict)
     asked_again: int = 0
@@ -62,14 +59,7 @@ class Prices:
         """Return the prices that a target in targets.yaml has."""
         # Through text: a float has digits that nobody wrote.
         prices = {country: Decimal(str(price)) for country, price in settings["countries"].items()}
-        try:
-            day = date.fromisoformat(settings["as_of"])
-        except ValueError:
-            raise ConfigurationError(
-                f"`as_of` of prices in targets.yaml is {settings['as_of']}, which is no day",
-                hint="write the day of the price list, as in 2026-11-01",
-            ) from None
-        return cls(**{**settings, "as_of": day, "countries": prices})
+        return cls(**{**settings, "countries": prices})
 
     def find(self, countries: Sequence[str]) -> tuple[Decimal, Decimal] | None:
         """Return the least and the most that one costs in any of some countries; None if none has a price."""

@@ -167,13 +167,8 @@ def load_campaigns(
             continue
         claims[file] = (campaign.name, *campaign.renamed_from)
         loaded[file] = campaign
-    for file, name, other in _find_rivals({**claims, **_read_elsewhere(files)}):
-        words = f"the name or record {name!r} is claimed by {show_path(other)}, too"
-        if file in loaded:
-            code = "campaign-name-repeated" if name == loaded[file].name else "campaign-name-in-use"
-            problems.add(loaded[file].position.problem(code, words, _RIVAL_HINT))
-        if file in claims:
-            faults.setdefault(file, CampaignError(f"{show_path(file)}: {words}", hint=_RIVAL_HINT))
+    for file, error in _refuse_rivals(claims, loaded, problems):
+        faults.setdefault(file, error)
     named = {campaign.name: campaign for campaign in reversed(loaded.values())}
     return Loaded(
         tuple(files),
@@ -182,6 +177,19 @@ def load_campaigns(
         frozenset(name for names in claims.values() for name in names),
         ", ".join(map(str, paths or (DEFAULT_FOLDER,))),
     )
+
+
+def _refuse_rivals(
+    claims: Mapping[Path, tuple[str, ...]], loaded: Mapping[Path, Campaign], problems: Problems
+) -> Iterator[tuple[Path, CampaignError]]:
+    """Yield the files whose names others claim, too, each with its error; `problems` has the places."""
+    for file, name, other in _find_rivals({**claims, **_read_elsewhere(list(claims))}):
+        words = f"the name or record {name!r} is claimed by {show_path(other)}, too"
+        if file in loaded:
+            code = "campaign-name-repeated" if name == loaded[file].name else "campaign-name-in-use"
+            problems.add(loaded[file].position.problem(code, words, _RIVAL_HINT))
+        if file in claims:
+            yield file, CampaignError(f"{show_path(file)}: {words}", hint=_RIVAL_HINT)
 
 
 def _identify(problem: Diagnostic) -> Diagnostic:

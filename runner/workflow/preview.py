@@ -28,8 +28,8 @@ from runner.text.preview import (
 from runner.text.template import TextCompiler
 from runner.view.blocks import Sentence
 from runner.view.html import Shown
-from runner.workflow.audience_problems import find_audience_problems
 from runner.workflow.campaigns import refuse_errors, show_path
+from runner.workflow.checking.audience_problems import find_audience_problems
 from runner.workflow.conversations import show_one, show_worst
 from runner.workflow.records.phones import read_phones
 

@@ -74,8 +74,8 @@ def test_a_changed_or_cut_file_is_an_error(tmp_path: Path, place: float, is_cut:
     ("identity", "code", "words"),
     [
         ("", "audience-identity", "this file is encrypted, and RUNNER_AGE_IDENTITY has no key of age in it"),
-        ("AGE-SECRET-KEY-1NO", "audience-identity", "has no key of age in it"),
-        (f"{KEY}\nAGE-SECRET-KEY-1NO", "audience-identity", "has no key of age in it"),
+        ("AGE-SECRET-KEY-1NO", "audience-identity", "line 1 of RUNNER_AGE_IDENTITY is no key of age"),
+        (f"{KEY}\nAGE-SECRET-KEY-1NO", "audience-identity", "line 2 of RUNNER_AGE_IDENTITY is no key"),
         (str(OTHER), "audience-not-opened", "it is for another key than RUNNER_AGE_IDENTITY has, or damaged"),
     ],
     ids=["none", "broken", "one-broken", "another"],

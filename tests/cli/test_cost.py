@@ -118,10 +118,7 @@ def test_rule_on_cost_counts_what_comes_later(world: World, rule: str) -> None:
     """A required bound is on now and later together, so that a reminder cannot go beyond it."""
     price(world, again=1, US="0.01", require=f"{{cost: {rule}}}")
     nudge = (
-        "{id: nudge, tag: nudge, after: {message: ask, wait: 2d}, to: unanswered, text: "
-        + "'"
-        + "x" * 400
-        + "'}"
+        "{id: nudge, tag: nudge, after: {message: ask, wait: 2d}, to: unanswered, text: '" + "x" * 400 + "'}"
     )
     world.write(SURVEY, nudge, phones=("+14155550101",), rules="limits: {cost: 0.06 USD}\n")
     is_within = rule == "0.08 USD"

@@ -44,6 +44,27 @@ def mixed(folder: Path) -> Path:
     return folder
 
 
+def test_tests_need_the_key_for_lists_to_exclude_alone(run: Run, mixed: Path) -> None:
+    """A campaign test has its own person, so that only a list to exclude has to be read; without, that is said."""
+    (mixed / "campaigns/audience/never.csv.age").write_bytes(
+        encrypt(b"phone\n+14155550112\n", [KEY.to_public()])
+    )
+    campaign = CAMPAIGN.replace("messages:", "exclude: [{csv: audience/never.csv.age, rows: 1}]\nmessages:")
+    (mixed / "campaigns/sealed.yaml").write_text(campaign, encoding="utf-8")
+    (mixed / "campaigns/tests").mkdir(exist_ok=True)
+    (mixed / "campaigns/tests/sealed.yaml").write_text(
+        "campaign: sealed\ntests:\n"
+        '  - {name: t1, person: {phone: "+14155550111", first_name: Ada}, expect: {message: ask, says: Ada}}\n'
+        '  - {name: t2, person: {phone: "+14155550112", first_name: Bob}, expect: {none: excluded}}\n',
+        encoding="utf-8",
+    )
+    assert run("test", cwd=mixed, env=WITH_KEY).returncode == 0
+    done = run("test", cwd=mixed)
+    assert done.returncode == 1
+    assert "t2: expected no `ask`: excluded; this is not known here" in done.stdout
+    assert "1 campaign test passed, 1 failed." in done.stdout
+
+
 def test_without_the_key_the_others_go_on(run: Run, mixed: Path, check_json: Callable[..., Any]) -> None:
     """The campaign is left out of plan and apply with what is known of it, and sent once the key is there."""
     done = run("plan", "--format", "json", cwd=mixed)

@@ -18,6 +18,8 @@ from runner.report.columns.file_columns import Codebook
 from runner.report.model import CampaignReport
 from runner.version import DOCUMENTATION_URL, FORMAT_VERSION
 from runner.workflow.apply import AppliedDocument
+from runner.workflow.checking.suite import SuiteDocument
+from runner.workflow.checking.validate import ValidationDocument
 from runner.workflow.doctor import Examination
 from runner.workflow.preview import PreviewDocument
 from runner.workflow.reconcile import Reconciliation
@@ -28,8 +30,6 @@ from runner.workflow.records.pausing import PauseChange
 from runner.workflow.records.pruning import PrunedDocument
 from runner.workflow.resolve import UnresolvedDocument
 from runner.workflow.status import StatusDocument
-from runner.workflow.testing.run import SuiteDocument
-from runner.workflow.validate import ValidationDocument
 from runner.workflow.who import PersonDocument
 
 if TYPE_CHECKING:

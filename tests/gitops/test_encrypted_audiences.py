@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyrage import encrypt, x25519
 
+from tests.gitops import test_story
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
@@ -22,29 +24,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-CAMPAIGN = """\
-version: 1
-name: coffee
-recipients:
-  - {csv: audience/guests.csv.age, rows: 12}
-exclude:
-  - csv: audience/never.csv.age
-messages:
-  - id: taste
-    introduction: "Hi {{ name }}, one question about your coffee. Reply STOP to opt out."
-    questions:
-      - {tag: rating, text: "How was it?", responses: ["Great", "Fine", "Not good"]}
-    conclusion: "Thank you!"
-  - id: nudge
-    tag: coffee-nudge
-    after: {message: taste, wait: 2d}
-    to: unanswered
-    complete_existing_sessions: true
-    questions:
-      - {tag: rating, text: "Still there? How was your coffee?", responses: ["Great", "Fine", "Not good"]}
-policy:
-  audience: encrypted
-"""
+CAMPAIGN = (
+    test_story.CAMPAIGN.replace(
+        "  - csv: audience/guests.csv\n",
+        "  - {csv: audience/guests.csv.age, rows: 12}\nexclude:\n  - {csv: audience/never.csv.age, rows: 1}\n",
+    )
+    + "policy:\n  audience: encrypted\n"
+)
 GUESTS = [f"+14152010{number}" for number in range(711, 723)]
 NEVER = GUESTS[-1]
 _PHONE = re.compile(rb"\D{0,6}?".join(b"4 1 5 2 0 1 0 7 [12] \\d".split()))

@@ -11,7 +11,7 @@ from runner.cli.console import print_json, print_prose
 from runner.cli.encoding import print_text
 from runner.cli.options import format_option, path_scope
 from runner.cli.output.problems import human_lines, write_tests
-from runner.workflow.testing.run import run_tests
+from runner.workflow.checking.suite import run_tests
 
 if TYPE_CHECKING:
     from runner.workflow.scope import Scope

@@ -19,11 +19,11 @@ from runner.cli.output.problems import (
     write_sarif,
 )
 from runner.wording import count_words
-from runner.workflow.validate import validate_campaigns
+from runner.workflow.checking.validate import validate_campaigns
 
 if TYPE_CHECKING:
+    from runner.workflow.checking.validate import Validation
     from runner.workflow.scope import Scope
-    from runner.workflow.validate import Validation
 
 
 @click.command(cls=Command)

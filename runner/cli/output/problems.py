@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.source.diagnostic import Diagnostic, Problems
-    from runner.workflow.testing.run import SuiteRun
-    from runner.workflow.validate import Validation
+    from runner.workflow.checking.suite import SuiteRun
+    from runner.workflow.checking.validate import Validation
 
 _LEVELS: dict[str, str] = {"error": "error", "warning": "warning", "note": "notice"}
 """GitHub's words for severities in a workflow command."""

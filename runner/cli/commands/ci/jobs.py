@@ -28,9 +28,9 @@ from runner.cli.output.problems import (
 from runner.cli.output.report import add_to_summary, choose_writers, save_reports
 from runner.cli.output.screen import print_blocks
 from runner.settings import SETTLE_WINDOW
+from runner.workflow.checking.suite import run_tests
+from runner.workflow.checking.validate import validate_campaigns
 from runner.workflow.review.jobs import Job, choose_live
-from runner.workflow.testing.run import run_tests
-from runner.workflow.validate import validate_campaigns
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from runner.audience.audience import AudienceTally, iterate_audience
 from runner.audience.rows import read_header
+from runner.audience.sealing import is_sealed
 from runner.audience.table import normalize_name
 from runner.campaign.answers import Endings
 from runner.campaign.conditions import build_answer_reader
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from runner.campaign.message_model import Message
     from runner.campaign.model import Campaign, RecipientSource
     from runner.source.yaml import Key
-    from runner.workflow.testing.cases import CampaignTest
+    from runner.workflow.checking.campaign_tests import CampaignTest
 
 _KEY = TargetKey.of("test", None)
 _INLINE = ("phone", "region", "timezone", "language")
@@ -78,13 +79,17 @@ class Stage:
             words = f"there is no {kind} `{name}`{suggest(name, listed)}"
             self.refuse(keys, words, hint, at_key=keys[-1] == name)
 
+    @property
+    def knows_excluded(self) -> bool:
+        """Whether all lists of people to exclude can be read here."""
+        return len(self.campaign.exclude) == len(self.written_campaign.exclude)
+
     @cached_property
     def campaign(self) -> Campaign:
         """The campaign with the person as its audience, and the arm that the test names."""
         campaign = self.written_campaign
-        # Lists of other machines are not fetched for a test.
-        here = [one for one in campaign.exclude if not isinstance(one, FileRecipients) or one.path.exists()]
-        campaign = replace(campaign, recipients=(self._find_source(),), exclude=tuple(here))
+        exclude = tuple(filter(_is_readable, campaign.exclude))
+        campaign = replace(campaign, recipients=(self._find_source(),), exclude=exclude)
         variants, arm = campaign.variants, self.test.written.get("arm")
         if arm is not None:
             self.require_known(["arm"], "arm", arm, [one.id for one in variants.arms] if variants else [])
@@ -122,8 +127,8 @@ class Stage:
         cells.setdefault(normalize_name(source.phone_column), cells.get("phone", ""))
         table = row.values(), [cells.get(name, "") for name in row]
         self.file.write_text("".join(map(_write_row, table)), encoding="utf-8")
-        location = str(self.file)
-        return replace(source, path=self.file, location=location, encoding="utf-8", skips_invalid=False)
+        source = replace(source, path=self.file, location=str(self.file), rows=None, identity="")
+        return replace(source, encoding="utf-8", skips_invalid=False)
 
     @cached_property
     def person(self) -> Recipient:
@@ -245,6 +250,11 @@ class Stage:
         """Yield the questions of a message, by tag, with their responses."""
         for _, question in self.campaign.list_ways(message):
             yield question.tag, [one.source for one in question.responses]
+
+
+def _is_readable(source: RecipientSource) -> bool:
+    """Return whether a list is at hand: others are not fetched for a test, or their key is elsewhere."""
+    return not isinstance(source, FileRecipients) or (source.path.exists() and not is_sealed(source))
 
 
 def _write_cell(value: str | float) -> str:

@@ -21,11 +21,11 @@ from runner.source.targets_file import TargetsProblemError
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
 from runner.timing.legal_hours import load_law
-from runner.workflow.audience_problems import count_places, find_audience_problems
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
-from runner.workflow.committed_phones import search_phones
+from runner.workflow.checking.audience_problems import count_places, find_audience_problems
+from runner.workflow.checking.campaign_tests import find_test_files, read_tests
+from runner.workflow.checking.committed_phones import search_phones
 from runner.workflow.observer import note
-from runner.workflow.testing.cases import find_test_files, read_tests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

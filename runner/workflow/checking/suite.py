@@ -16,9 +16,9 @@ from runner.source.normalize import suggest
 from runner.text.preview import list_bubbles
 from runner.wording import count_words
 from runner.workflow.campaigns import load_campaigns, show_path
-from runner.workflow.testing.cases import CampaignTest, find_test_files, read_tests
-from runner.workflow.testing.staging import Stage, StagingError
-from runner.workflow.validate import ListedProblem, list_problems
+from runner.workflow.checking.campaign_tests import CampaignTest, find_test_files, read_tests
+from runner.workflow.checking.staging import Stage, StagingError
+from runner.workflow.checking.validate import ListedProblem, list_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -116,7 +116,7 @@ def run_tests(scope: Scope) -> SuiteRun:
         for test in tests:
             if test.folder not in loaded:
                 loaded[test.folder] = load_campaigns(
-                    [test.folder], scope.allowed, Problems(), needs_audience=False
+                    [test.folder], scope.allowed, Problems(), needs_audience=False, identity=scope.identity
                 )
             campaign = _find_campaign(test, loaded[test.folder])
             about = {file.resolve(), *([campaign.file.resolve()] if campaign else ())}
@@ -187,6 +187,8 @@ def _compare_message(
     wanted: str = expected.get("none", "to_send")
     if decision.disposition != wanted:
         found = "they get it" if decision.payload is not None else f"they get nothing: {decision.disposition}"
+        if wanted == "excluded" and not stage.knows_excluded:
+            found = "this is not known here: a list of `exclude` is missing, or encrypted without its key"
         words = f"expected {f'no `{name}`: {wanted}' if 'none' in expected else f'`{name}`'}; {found}"
         yield _differ(stage, (*keys, "none" if "none" in expected else "message"), words, decision)
         return

@@ -1,1 +1,0 @@
-"""Campaign tests: one person, their record and a moment, and the texts that they get."""
