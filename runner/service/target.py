@@ -209,10 +209,8 @@ def choose_target(
     settings: dict[str, Any] = targets["targets"].get(chosen, {})
     _require_one_line("RUNNER_BASE_URL", environment.get("RUNNER_BASE_URL", ""))
     base_url = environment.get("RUNNER_BASE_URL") or settings.get("base_url")
-    state_key, prices = _read_state_key(chosen, settings, environment), _read_prices(settings)
     if base_url is None:
-        _require_embedded(chosen, targets)
-        return Target(SANDBOX, state_key=state_key, settle_window=_EMBEDDED_SETTLE_WINDOW_S, prices=prices)
+        return _make_embedded(chosen, targets, environment)
     is_insecure = settings.get("insecure", False)
     host = require_safe_url(base_url, insecure=is_insecure)
     if chosen == SANDBOX and not is_loopback(host):
@@ -225,25 +223,29 @@ def choose_target(
         chosen,
         base_url.rstrip("/"),
         _read_credentials(chosen, variables, environment, are_needed=needs_credentials),
-        state_key,
+        _read_state_key(chosen, settings, environment),
         insecure=is_insecure,
         username_env=variables[0],
         api_key_env=variables[1],
         cluster=settings.get("cluster"),
         state_remote=settings.get("state_remote"),
-        prices=prices,
+        prices=_read_prices(settings),
         **_read_limits(settings.get("limits", {})),
     )
 
 
-def _require_embedded(name: str, targets: Mapping[str, Any]) -> None:
-    """Refuse a target without an address, unless it is the embedded sandbox."""
+def _make_embedded(name: str, targets: Mapping[str, Any], environment: Mapping[str, str]) -> Target:
+    """Return the embedded sandbox; refuse another target without an address."""
     if name != SANDBOX:
         known = ", ".join([SANDBOX, *targets["targets"]])
         raise ConfigurationError(
             f"nothing says where the target {name!r} is",
             hint=f"set RUNNER_BASE_URL, or describe it in targets.yaml; known: {known}",
         )
+    settings = targets["targets"].get(name, {})
+    state_key = _read_state_key(name, settings, environment)
+    prices, window = _read_prices(settings), _EMBEDDED_SETTLE_WINDOW_S
+    return Target(SANDBOX, state_key=state_key, settle_window=window, prices=prices)
 
 
 def _choose_name(name: str | None, targets: Mapping[str, Any], environment: Mapping[str, str]) -> str:
