@@ -13,6 +13,7 @@ from runner.plan.answer_rule import describe_unread, find_follows, find_rules
 from runner.plan.dates import Dates, rank_by_date
 from runner.plan.decisions import NEVER, Decision, Outlook, QueueRule, may_meet
 from runner.plan.model import Offer
+from runner.plan.personal_limits import PersonalLimits
 from runner.text.template import MissingVariablesError, TemplateProblemError
 from runner.timing.dates import DatedText
 from runner.timing.decision import Defer, SendNow, Timekeeper
@@ -31,11 +32,8 @@ if TYPE_CHECKING:
     from runner.text.payload import CompiledMessage, MessageRenderer, RowReporter
     from runner.timing.dates import CellTime
     from runner.timing.decision import Decision as TimeDecision
-    from runner.timing.legal_hours import LegalRule
-    from runner.timing.schedule import FrequencyCap
 
 _WAITING = "the `wait` of the follow-up is not over"
-_SILENCE = "no reminder: by the law of their place, no reply counts as opting out"
 UNEXPLAINED = "held: a launch that no record explains has reached them; `runner resolve` shows it"
 """The reason to hold people who may have got the message from a run whose record is lost."""
 _UNDECIDED = ("unresolved", "opt_out_doubtful")
@@ -57,6 +55,7 @@ class Decider:
         ignore_time: treat every moment as the right one.
 
     Attributes:
+        limits: on the messages to one person.
         follows: the condition of each follow-up, by its place among the tracks.
         outlook: marks what is sure to come later; None if nothing is deferred.
     """
@@ -88,8 +87,8 @@ class Decider:
         self._is_timed = context is not None and not ignore_time
         self._timekeepers = self._make_timekeepers()
         self._unvaried = [(index, t.renderers[None]) for index, t in enumerate(compiled) if not t.has_arms]
-        self._cap = campaign.policy.frequency_cap if self._is_timed else None
-        self._has_limits = any(one.has_limits for one in self._timekeepers.values())
+        cap = campaign.policy.frequency_cap if self._is_timed else None
+        self.limits = PersonalLimits(cap, self._timekeepers.values(), context)
         has_sessions = context is not None and context.has_sessions
         self._find_session = context.find_session if context and has_sessions else None
         self._queue = self._make_queue_rule()
@@ -112,7 +111,7 @@ class Decider:
             and not self._occasion
             and not any(self._dates.columns)
             and self._draw is None
-            and self._cap is None
+            and not self.limits.exist
             and self._queue is None
             and not self._must_consent
             and not self._timekeepers
@@ -181,7 +180,7 @@ class Decider:
             found = [one._replace(occasion=self._occasion) for one in found]
         if self._queue is not None:
             found = self._queue.keep_apart(found, phone, lambda one: self._find_message(one.message, phone))
-        return self._keep_caps(found, recipient) if self._has_limits or self._cap is not None else found
+        return self.limits.keep_caps(found, recipient) if self.limits.exist else found
 
     def _assign_by_date(
         self,
@@ -331,8 +330,10 @@ class Decider:
         reporter: RowReporter,
     ) -> Decision:
         ready = self._find_ready(index, compiled_message.message, known_as)
-        if compiled_message.message.to == "unanswered" and self._has_limits:
-            ready = self._heed_silence(index, recipient, ready)
+        if compiled_message.message.to == "unanswered" and (
+            not isinstance(ready, Decision) or ready.disposition == "awaiting"
+        ):
+            ready = self.limits.heed_silence(index, recipient) or ready
         arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
         # Recipients who wait are rendered, too, so that problems of follow-ups show before the first message.
         rendered = self._render(index, arm, renderer, recipient, reporter)
@@ -460,39 +461,3 @@ class Decider:
     def _find_message(self, index: int, phone: str) -> Message:
         """Return a message as its recipient gets it."""
         return self._choose_renderer(self._compiled[index], phone)[1].message
-
-    def _find_limits(self, recipient: Recipient) -> Iterator[LegalRule]:
-        """Yield the laws that limit more than the hours of a person's texts."""
-        if self._has_limits and self._context is not None:
-            phone, zone, region = recipient.phone, recipient.timezone, recipient.region
-            for timekeeper in self._timekeepers.values():
-                yield from timekeeper.find_limits(phone, zone, region, self._context.now)
-
-    def _heed_silence(
-        self, index: int, recipient: Recipient, ready: datetime | Decision | None
-    ) -> datetime | Decision | None:
-        """Return the decision against a reminder where no reply counts as opting out; else `ready`."""
-        is_meant = not isinstance(ready, Decision) or ready.disposition == "awaiting"
-        law = next((one for one in self._find_limits(recipient) if one.no_reply_opts_out), None)
-        if law is None or not is_meant:
-            return ready
-        return Decision(index, "not_qualified", reasons=(f"{_SILENCE}: {law.citation}",))
-
-    def list_caps(self, recipient: Recipient) -> tuple[FrequencyCap, ...]:
-        """Return the limits on the messages to a person: the campaign's, and those of their place's law."""
-        legal = dict.fromkeys(one.caps for one in self._find_limits(recipient) if one.caps is not None)
-        return tuple(legal) if self._cap is None else (self._cap, *legal)
-
-    def _keep_caps(self, found: list[Decision], recipient: Recipient) -> list[Decision]:
-        """Defer messages beyond a limit; those first in the campaign go first."""
-        if self._context is None or not any(one.counts for one in found):
-            return found
-        caps, sent, kept = self.list_caps(recipient), 0, list[Decision]()
-        left = {one: one.messages - self._context.count_recent(recipient.phone, one.within) for one in caps}
-        for assignment in found:
-            spent = next((one for one in caps if left[one] <= sent), None) if assignment.counts else None
-            kept.append(assignment.hold("capped", *spent.reasons) if spent else assignment)
-            if kept[-1].counts:
-                kept[-1] = kept[-1]._replace(caps=tuple(one for one in caps if one.citation))
-                sent += 1
-        return kept

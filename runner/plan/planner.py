@@ -151,7 +151,7 @@ class AudiencePass:
             if follows:
                 find_opening = partial(decider.find_opening, recipient)
                 assignments = mark_follow_ups(assignments, follows, self.now, find_opening)
-            if outlook is not None and not decider.list_caps(recipient):
+            if outlook is not None and not decider.limits.list_caps(recipient):
                 assignments = outlook.mark(assignments, recipient.phone)
             yield recipient, assignments
 

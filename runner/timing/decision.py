@@ -255,8 +255,6 @@ class Timekeeper:
 
         They are worked out once for a place: `moment` has to be the same for all.
         """
-        if not self.has_limits:
-            return ()
         key = _make_key(phone, zone, region)
         if key not in self._limits:
             found = self._locate(phone, zone, region)
@@ -264,6 +262,15 @@ class Timekeeper:
             limits = (rule for rule in rules if rule.has_limits and rule.is_in_force(moment, zones))
             self._limits[key] = tuple(limits)
         return self._limits[key]
+
+    def may_limit(self, phone: str, region: str | None) -> bool:
+        """Return whether a law of a person's places limits more than hours, on any day: few do.
+
+        Of the phone only the country code, and the area code in North America, matter.
+        """
+        places, law = locate(phone, None, region).places, self._law
+        rules = () if law is None else law.rules_of(places, self._method, self._purpose)
+        return any(rule.has_limits for rule in rules)
 
     def find_zones(self, phone: str, zone: str | None, region: str | None) -> tuple[str, ...]:
         """Return a recipient's candidate time zones; none if nothing is known (see `decide`)."""
