@@ -25,6 +25,7 @@ from runner.campaign.model import InlineRecipient
 from runner.cluster.audience_scatter import read_rows, scatter_audience
 from runner.cluster.plan_job import open_job, store_job
 from runner.errors import StorageError
+from runner.plan.cost import find_countries
 from runner.plan.model import PlannedLaunch
 from runner.plan.plan_context import TextedPeople
 from runner.plan.plan_counts import LaunchSizes, count_assignments
@@ -47,12 +48,13 @@ if TYPE_CHECKING:
     from runner.execution import Executor
     from runner.plan.decisions import Assigned
     from runner.plan.model import CampaignPlan
+    from runner.source.money import Prices
     from runner.text.outgoing import Definition
     from runner.timing.schedule import FrequencyCap
 
     _Kind = tuple[str | None, datetime | None, str, tuple[FrequencyCap, ...]]
     _StoredLaunch = tuple[Message, tuple[Definition, str], tuple[str, ...], _Kind]
-    _Alike = tuple[int, _Kind, str]
+    _Alike = tuple[int, _Kind, str, tuple[str, ...]]
 
 _LEVEL = 1
 """Of compression: the fastest."""
@@ -137,7 +139,7 @@ def plan_partition(
     groups: dict[_Alike, tuple[Payload, list[str]]] = {}
     sizes = [LaunchSizes() for _ in going.compiled]
     counts = count_assignments(
-        _gather(assigned, groups) if job.keeps_launches else assigned,
+        _gather(assigned, groups, job.options.prices) if job.keeps_launches else assigned,
         sizes,
         going.per_send,
         len(barred),
@@ -153,16 +155,17 @@ def plan_partition(
 
 
 def _gather(
-    assigned: Iterable[Assigned], groups: dict[_Alike, tuple[Payload, list[str]]]
+    assigned: Iterable[Assigned], groups: dict[_Alike, tuple[Payload, list[str]]], prices: Prices | None
 ) -> Iterator[Assigned]:
     """Yield what a pass yields, and keep in `groups` who gets the same now."""
     for pair in assigned:
         recipient, assignments = pair
+        countries = find_countries(recipient.phone) if prices else ()
         for assignment in assignments:
             payload = assignment.payload
             if payload is not None:
                 kind = assignment.arm, assignment.until, assignment.occasion, assignment.caps
-                alike = assignment.message, kind, payload.digest
+                alike = assignment.message, kind, payload.digest, countries
                 groups.setdefault(alike, (payload, []))[1].append(recipient.phone)
         yield pair
 
@@ -179,7 +182,7 @@ def _list_launches(
             tuple(phones[start : start + going.per_send]),
             kind,
         )
-        for (index, kind, _), (payload, phones) in sorted(groups.items(), key=lambda group: group[0][0])
+        for (index, kind, *_), (payload, phones) in sorted(groups.items(), key=lambda group: group[0][0])
         for start in range(0, len(phones), going.per_send)
     ]
 

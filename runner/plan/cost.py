@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.document import Count, Part
 from runner.ledger.files.suppressions import ApprovedCost
 from runner.service.target import SANDBOX
-from runner.source.money import Prices, parse_money, round_money
+from runner.source.money import Amounts, CostSpan, PricedAmounts, parse_money, round_money, sum_up
 from runner.timing.legal_hours import find_places
 from runner.timing.zone import find_region
 from runner.wording import count_words
@@ -24,19 +24,8 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.plan.decisions import Decision
-    from runner.source.money import Money
+    from runner.source.money import Money, Prices
     from runner.text.payload import CompiledMessage, Payload
-
-
-class CostSpan(NamedTuple):
-    """The least and the most of an exact amount."""
-
-    least: Decimal = Decimal(0)
-    most: Decimal = Decimal(0)
-
-    def plus(self, other: CostSpan | None) -> CostSpan | None:
-        """Return the sum with another span; None if that is not known."""
-        return other and CostSpan(self.least + other.least, self.most + other.most)
 
 
 class MessageCost(NamedTuple):
@@ -63,46 +52,21 @@ class PlanCost:
     @property
     def now(self) -> CostSpan | None:
         """The cost of what is sent now; None if it is not known."""
-        return _sum_up(one.now for one in self.messages.values())
+        return sum_up(one.now for one in self.messages.values())
 
     @property
     def later(self) -> CostSpan | None:
         """The cost of what may be sent later; None if it is not known."""
-        return _sum_up(one.later for one in self.messages.values())
-
-    def write(self, span: CostSpan | None) -> str:
-        """Return a cost for people: `12.30 to 45.60 USD`."""
-        if span is None:
-            return "not known"
-        amounts = dict.fromkeys(round_money(one, self.prices.currency) for one in span)
-        return f"{' to '.join(amounts)} {self.prices.currency}"
-
-    def describe(self) -> str:
-        """Return the cost in a sentence."""
-        prices = self.prices
-        again = f"if no question is asked again more than {count_words(prices.asked_again, 'time')}"
-        if not prices.asked_again:
-            again = "if no question is asked again"
-        day = f"at prices per {prices.per} as of {prices.as_of}"
-        gaps = "".join(f"; {one}" for one in self.describe_unpriced())
-        return f"Cost: {self.write(self.now)} now, {self.write(self.later)} later, {day}, {again}{gaps}."
-
-    def describe_unpriced(self) -> Iterator[str]:
-        """Yield the countries without a price, with their people."""
-        for country, people in sorted(self.unpriced.items()):
-            yield f"no price for {country} ({count_words(people, 'person', 'people')})"
+        return sum_up(one.later for one in self.messages.values())
 
     def ask(self) -> ApprovedCost | None:
         """Return the cost to approve; None if it is not known."""
-        whole = _sum_up((self.now, self.later))
+        whole = sum_up((self.now, self.later))
         return whole and ApprovedCost(f"{whole.most:f}", self.prices.currency)
 
     def document(self) -> PlannedCost:
         """Return the cost as a part of a document."""
-
-        def show(span: CostSpan | None) -> Amounts | None:
-            return span and Amounts(*(round_money(one, self.prices.currency) for one in span))
-
+        show = self.prices.round
         return PlannedCost(
             self.prices.currency,
             self.prices.as_of,
@@ -113,18 +77,6 @@ class PlanCost:
             dict(sorted(self.unpriced.items())),
             {name: ShownCost(show(one.now), show(one.later)) for name, one in self.messages.items()},
         )
-
-
-class Amounts(Part, frozen=True):
-    """The least and the most of an amount, as decimal text, rounded to the currency's minor unit.
-
-    Attributes:
-        least: what is paid if nobody answers.
-        most: what is paid if everybody answers in the way that costs most.
-    """
-
-    least: str
-    most: str
 
 
 class ShownCost(Part, frozen=True):
@@ -139,7 +91,7 @@ class ShownCost(Part, frozen=True):
     later: Amounts | None
 
 
-class PlannedCost(Part, frozen=True):
+class PlannedCost(PricedAmounts, frozen=True):
     """The cost of a campaign's plan by the prices of its target.
 
     Attributes:
@@ -154,21 +106,27 @@ class PlannedCost(Part, frozen=True):
         messages: of each message, by id.
     """
 
-    currency: str
-    as_of: str
-    per: str
     asked_again: Count
     now: Amounts | None
     later: Amounts | None
     unpriced: dict[str, Count]
     messages: dict[str, ShownCost]
 
+    def describe(self) -> str:
+        """Return the cost in a sentence."""
+        again = f"if no question is asked again more than {count_words(self.asked_again, 'time')}"
+        if not self.asked_again:
+            again = "if no question is asked again"
+        gaps = "".join(f"; {one}" for one in self.list_gaps())
+        now, later = self.write(self.now), self.write(self.later)
+        return f"Cost: {now} now, {later} later, {self.basis}, {again}{gaps}."
 
-def _sum_up(spans: Iterable[CostSpan | None]) -> CostSpan | None:
-    total: CostSpan | None = CostSpan()
-    for span in spans:
-        total = total and total.plus(span)
-    return total
+    def list_gaps(self) -> list[str]:
+        """Return the countries without a price, with their people."""
+        return [
+            f"no price for {country} ({count_words(people, 'person', 'people')})"
+            for country, people in self.unpriced.items()
+        ]
 
 
 class _Kind(NamedTuple):
@@ -196,9 +154,8 @@ class CostTally:
         self._texts: Counter[_Kind] = Counter()
         self._unpriced: Counter[str] = Counter()
 
-    def add(self, phone: str, decisions: Iterable[Decision]) -> None:
-        """Count the texts to one person (E.164), now and later."""
-        countries = find_countries(phone)
+    def add(self, countries: tuple[str, ...], decisions: Iterable[Decision]) -> None:
+        """Count the texts to one person, whose number may be of these countries, now and later."""
         is_texted = False
         for one in decisions:
             place = one.message, countries, one.arm
@@ -265,6 +222,11 @@ def find_countries(phone: str) -> tuple[str, ...]:
     return countries or (phone[:4],)
 
 
+def list_countries(phones: Iterable[str]) -> str:
+    """Return the countries of some phones (E.164) as text: `DE US`; those that one may be of as `CA/US`."""
+    return " ".join(sorted({"/".join(find_countries(phone)) for phone in phones}))
+
+
 @cache
 def _list_countries(places: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted({place.partition("-")[0] for place in places}))
@@ -300,7 +262,7 @@ def refuse_cost(campaign: Campaign, cost: PlanCost | None, target: str, people: 
         yield from _compare(f"limits.cost is {limit.amount:f} {limit.currency}", limit, cost, span, target)
     for rule in campaign.rules.required:
         if rule.name == "cost":
-            span = None if cost is None else _sum_up((cost.now, cost.later))
+            span = None if cost is None else sum_up((cost.now, cost.later))
             said = f"{rule.place} requires at most {rule.bound}"
             yield from _compare(said, parse_money(rule.bound), cost, span, target)
 
@@ -312,9 +274,9 @@ def _compare(
     if cost is None:
         yield f"what it costs is not known, as {target} has no prices in targets.yaml, and {said}"
     elif span is None:
-        gaps = "".join(f": {one}" for one in [", ".join(cost.describe_unpriced())] if one)
+        gaps = "".join(f": {one}" for one in [", ".join(cost.document().list_gaps())] if one)
         yield f"what it costs is not known{gaps}, and {said}"
     elif cost.prices.currency != bound.currency:
-        yield f"it could cost {cost.write(span)}, and {said}, another currency than the target's"
+        yield f"it could cost {cost.prices.write(span)}, and {said}, another currency than the target's"
     elif span.most > bound.amount:
-        yield f"it could cost {cost.write(span)}, and {said}"
+        yield f"it could cost {cost.prices.write(span)}, and {said}"

@@ -10,7 +10,7 @@ from itertools import pairwise, product
 from typing import TYPE_CHECKING, get_args
 
 from runner.plan.audience_guard import AudienceTraits
-from runner.plan.cost import CostTally, refuse_cost
+from runner.plan.cost import CostTally, find_countries, refuse_cost
 from runner.plan.decisions import round_up
 from runner.plan.digest import DeliveryDigest
 from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, LanguageCounts, MessagePlan, Span
@@ -254,21 +254,21 @@ class LaunchSizes:
         return Counter(group for before, group in pairwise(sorted(self._groups)) if before == group)
 
 
-def group_of(decision: Decision, payload: Payload) -> int:
+def group_of(decision: Decision, payload: Payload, countries: tuple[str, ...] = ()) -> int:
     """Return the number of a group that can share launches, from 1 and below 2⁶⁴.
 
-    Arms are separate groups even with equal texts, since reports tell arms apart, and so are occasions and
-    the people of a law that caps messages.
+    Arms are separate groups even with equal texts, since reports tell arms apart, and so are occasions, the
+    people of a law that caps messages, and countries where there are prices: then each launch has one price.
     """
     number = int(payload.digest[:_DIGITS], 16)
-    told = decision.arm, decision.until, decision.occasion, decision.caps
+    told = decision.arm, decision.until, decision.occasion, decision.caps, countries
     if told != _ALIKE:
         number ^= hash(told) & _SPREAD
     return number + 1
 
 
-_ALIKE = (None, None, "", ())
-"""Arm, end, occasion and caps of most deliveries."""
+_ALIKE = (None, None, "", (), ())
+"""Arm, end, occasion, caps and countries of most deliveries."""
 
 
 def list_refusals(
@@ -456,6 +456,7 @@ def count_assignments(
     for recipient, assignments in assigned:
         add_person(recipient)
         gets_something = comes_later = is_sure = False
+        countries = find_countries(recipient.phone) if prices else ()
         for assignment in assignments:
             index = assignment.message
             add, add_group = adders[index]
@@ -466,9 +467,9 @@ def count_assignments(
             if payload is not None:
                 gets_something = True
                 add_delivery(recipient.phone, index, payload.digest, assignment.occasion)
-                add_group(group_of(assignment, payload))
+                add_group(group_of(assignment, payload, countries))
         if counts.cost is not None:
-            counts.cost.add(recipient.phone, assignments)
+            counts.cost.add(countries, assignments)
         if gets_something:
             people += 1
         elif comes_later:

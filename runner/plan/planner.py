@@ -27,6 +27,7 @@ from runner.campaign.variants import draw_shares
 from runner.errors import PlanChangedError
 from runner.execution import LocalExecutor
 from runner.plan.audience_guard import PlannedAudience, describe_empty
+from runner.plan.cost import find_countries
 from runner.plan.decider import Decider
 from runner.plan.decisions import Decision, mark_follow_ups
 from runner.plan.digest import join_digests
@@ -427,11 +428,12 @@ class Planner:
         decider = self._make_assigner(Problems())
         reporter = RowReporter(self._campaign, problems)
         for recipient, assignments in self._pass_over(decider, reporter, problems, AudienceTally()):
+            countries = find_countries(recipient.phone) if self._options.prices else ()
             for assignment in assignments:
                 payload = assignment.payload
                 if payload is None or assignment.message not in wanted:
                     continue
-                index, group = assignment.message, group_of(assignment, payload)
+                index, group = assignment.message, group_of(assignment, payload, countries)
                 left = remaining[index].pop(group, 0) - 1
                 if problems.error_count or left < 0:
                     raise self._changed_under_way()

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from runner.document import Part
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _EXACT = Context(prec=60, rounding=ROUND_HALF_UP)
 _PLACES = {
@@ -36,6 +38,62 @@ def round_money(amount: Decimal, currency: str) -> str:
     return f"{amount.quantize(Decimal(1).scaleb(-places), context=_EXACT):f}"
 
 
+class Amounts(Part, frozen=True):
+    """The least and the most of an amount, as decimal text, rounded to the currency's minor unit.
+
+    Attributes:
+        least: in a plan, what is paid if nobody answers.
+        most: in a plan, what is paid if everybody answers in the way that costs most.
+    """
+
+    least: str
+    most: str
+
+
+class PricedAmounts(Part, frozen=True):
+    """Amounts by the prices of a target.
+
+    Attributes:
+        currency: ISO 4217.
+        as_of: the day of the prices.
+        per: what is paid for: `segment` or `render`.
+    """
+
+    currency: str
+    as_of: str
+    per: str
+
+    @property
+    def basis(self) -> str:
+        """What they are computed by, in words."""
+        return f"at prices per {self.per} as of {self.as_of}"
+
+    def write(self, amounts: Amounts | None) -> str:
+        """Return an amount in words: `12.30 to 45.60 USD`."""
+        if amounts is None:
+            return "not known"
+        return f"{' to '.join(dict.fromkeys((amounts.least, amounts.most)))} {self.currency}"
+
+
+class CostSpan(NamedTuple):
+    """The least and the most of an exact amount."""
+
+    least: Decimal = Decimal(0)
+    most: Decimal = Decimal(0)
+
+    def plus(self, other: CostSpan | None) -> CostSpan | None:
+        """Return the sum with another span; None if that is not known."""
+        return other and CostSpan(self.least + other.least, self.most + other.most)
+
+
+def sum_up(spans: Iterable[CostSpan | None]) -> CostSpan | None:
+    """Return the sum of spans; None if one is not known."""
+    total: CostSpan | None = CostSpan()
+    for span in spans:
+        total = total and total.plus(span)
+    return total
+
+
 @dataclass(frozen=True, slots=True)
 class Prices:
     """The prices of a target.
@@ -60,6 +118,14 @@ class Prices:
         # Through text: a float has digits that nobody wrote.
         prices = {country: Decimal(str(price)) for country, price in settings["countries"].items()}
         return cls(**{**settings, "countries": prices})
+
+    def round(self, span: CostSpan | None) -> Amounts | None:
+        """Return an amount rounded for documents."""
+        return span and Amounts(*(round_money(one, self.currency) for one in span))
+
+    def write(self, span: CostSpan | None) -> str:
+        """Return an amount in words: `12.30 to 45.60 USD`."""
+        return PricedAmounts(self.currency, self.as_of, self.per).write(self.round(span))
 
     def find(self, countries: Sequence[str]) -> tuple[Decimal, Decimal] | None:
         """Return the least and the most that one costs in any of some countries; None if none has a price."""

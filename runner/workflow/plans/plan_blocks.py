@@ -91,7 +91,7 @@ def show_campaign(plan: CampaignPlan, *, is_detailed: bool = False, at_most: boo
     yield from _limit(TableBlock(("message", *names), rows, essential=essential), is_detailed=is_detailed)
     yield Items(list(_list_remarks(plan, is_detailed=is_detailed)))
     if plan.cost is not None:
-        yield Sentence(plan.cost.describe())
+        yield Sentence(plan.cost.document().describe())
     coming = list_coming(plan, is_detailed=is_detailed, at_most=at_most)
     if coming.rows and any(message.coming for message in plan.messages):
         yield from _limit(coming, is_detailed=is_detailed)
