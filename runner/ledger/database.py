@@ -103,8 +103,8 @@ class Ledger:
             version = self._read_version(connection)
             if version is None:
                 self._create_tables(connection)
-            elif version == MIGRATED:
-                migrate(connection)
+            elif version in MIGRATED:
+                migrate(connection, version)
                 write_info(connection, _VERSION, str(SCHEMA_VERSION))
 
     def is_ready(self) -> bool:
@@ -114,7 +114,7 @@ class Ledger:
         """
         with self.reading() as connection:
             version = self._read_version(connection)
-        if version == MIGRATED:
+        if version in MIGRATED:
             self.prepare()
         return version is not None
 
@@ -228,7 +228,7 @@ class Ledger:
         if not is_ours:
             raise LedgerError(f"{self._where} is not a ledger", hint="check --ledger and RUNNER_LEDGER")
         version = read_info(connection, _VERSION)
-        if version not in (str(SCHEMA_VERSION), MIGRATED):
+        if version not in (str(SCHEMA_VERSION), *MIGRATED):
             raise LedgerError(
                 f"{self._where} was written by another version of runner "
                 f"(schema {version}, this one knows {SCHEMA_VERSION})",

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import column as name_column
 from sqlalchemy import insert, inspect, select
 from sqlalchemy import table as name_table
 from sqlalchemy.schema import CreateColumn
 
-from runner.ledger.tables import deliveries, launches
+from runner.ledger.tables import deliveries, launch_stats, launches
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import Column, Connection
 
-MIGRATED = "1"
-"""The earlier schema that can be migrated: a message went to a person once, without occasions."""
+MIGRATED = ("1", "2")
+"""Earlier schemas: in the first a message went to a person once, and in both launches had no countries."""
 _BEFORE = "deliveries_before"
 
 
-def migrate(connection: Connection) -> None:
+def migrate(connection: Connection, version: str) -> None:
+    """Bring tables of an earlier version up to date."""
+    for name in ("countries", "segments_least", "segments_most"):
+        _add_column(connection, launch_stats.c[name])
+    if version == MIGRATED[0]:
+        _add_occasions(connection)
+
+
+def _add_occasions(connection: Connection) -> None:
     """Add occasions to launches and deliveries: those on record have the empty one."""
-    _add_occasion(connection, launches)
+    _add_column(connection, launches.c.occasion)
     if connection.dialect.name == "postgresql":
-        _add_occasion(connection, deliveries)
+        _add_column(connection, deliveries.c.occasion)
         key = inspect(connection).get_pk_constraint(deliveries.name)["name"]
         names = ", ".join(column.name for column in deliveries.primary_key)
         connection.exec_driver_sql(
@@ -41,6 +49,6 @@ def migrate(connection: Connection) -> None:
     connection.exec_driver_sql(f"DROP TABLE {_BEFORE}")
 
 
-def _add_occasion(connection: Connection, table: Table) -> None:
-    column = CreateColumn(table.c.occasion).compile(dialect=connection.dialect)
-    connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {column}")
+def _add_column(connection: Connection, column: Column[Any]) -> None:
+    written = CreateColumn(column).compile(dialect=connection.dialect)
+    connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {written}")

@@ -177,6 +177,33 @@ COUNTED = [name for name, kind in MessageTotals.__annotations__.items() if kind 
 """The service's own counts."""
 
 
+class LaunchCharges(NamedTuple):
+    """Accepted launches of a message that went to the same countries, with texts of the same sizes.
+
+    Attributes:
+        message: the message's id.
+        countries: as `list_countries` writes them; None if not known.
+        segments_least: of the smallest text; None if not known, or without any.
+        segments_most: of the largest text.
+        launches: how many.
+        renders: of all of them, by the service's count; None if it is not known of each.
+    """
+
+    message: str
+    countries: str | None
+    segments_least: int | None
+    segments_most: int | None
+    launches: int
+    renders: int | None
+
+    @property
+    def sizes(self) -> tuple[int, int] | None:
+        """The SMS segments of the smallest and the largest text."""
+        if self.segments_least is None or self.segments_most is None:
+            return None
+        return self.segments_least, self.segments_most
+
+
 @dataclass(frozen=True, slots=True)
 class AudienceRow:
     """The audience of a message in an `apply` (`planned_at`: UTC, ISO 8601).

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Label, Select
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 PRUNED = "its texts and answers were pruned"
 """The detail of launches whose results are not kept (`ledger.people.pruned`)."""
 # Bytewise on both: PostgreSQL would otherwise sort by the server's locale.
@@ -128,6 +128,11 @@ launch_stats = _table(
     *(Column(name, Integer) for name in COUNTS),
     Column("reconciled_at", LedgerString),  # null until the counts were read
     Column("project_launch_start", LedgerString),  # null until it was read; empty if it is invalid
+    # Where its texts went (`list_countries`), and the segments of its smallest and largest text, for prices;
+    # null until that was read.
+    Column("countries", LedgerString),
+    Column("segments_least", Integer),
+    Column("segments_most", Integer),
     # Results that the service counts but that are not kept: their participants were forgotten.
     Column("forgotten_results", Integer, nullable=False, server_default="0"),
     # The difference between counted and listed results after the last `reconcile`; null if they agree.

@@ -9,11 +9,20 @@ from runner.ledger.database import exclude_others
 from runner.ledger.files.suppressions import OptOut
 from runner.ledger.model import COUNTS, ENDED, LaunchStats, StoredSession
 from runner.ledger.people.opt_outs import add_replies, find_suppressed
-from runner.ledger.record.deliveries import note_open
-from runner.ledger.results.reconciled import list_accepted, store_sessions, store_starts
+from runner.ledger.record.deliveries import note_open, read_definitions
+from runner.ledger.results.reconciled import (
+    LaunchMeasure,
+    find_unmeasured,
+    list_accepted,
+    store_measures,
+    store_sessions,
+    store_starts,
+)
 from runner.ledger.target_key import enter_key
+from runner.plan.cost import list_countries
 from runner.service.model import StatRecord
 from runner.service.paging import find_launches
+from runner.text.outgoing import digest_filled, measure_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -42,6 +51,7 @@ class ReconcileContext:
         full: read every result again, to find edited ones and those that the counts hide.
         drops: remove the results that the service does not list any more.
         opt_out_words: the campaign's own opt-out words.
+        has_prices: whether the target has prices, so that it is to be known what launches cost.
         observe_progress: gets the number of launches or results read since the last call.
     """
 
@@ -53,6 +63,7 @@ class ReconcileContext:
     full: bool = False
     drops: bool = False
     opt_out_words: tuple[str, ...] = ()
+    has_prices: bool = False
     observe_progress: Callable[[int], None] = lambda _steps: None
 
     def find_forgotten(self, connection: LedgerConnection, phones: Collection[str]) -> set[str]:
@@ -212,6 +223,8 @@ class LaunchReader:
             exclude_others(connection)
             store_starts(connection, {one.launch_id: stat.project_launch_start for one, stat in read})
             self._store_people(connection, read)
+            if self.context.has_prices:
+                _store_measures(connection, read)
             note_ends(connection, read)
         for launch, stat in read:
             counts = {name: getattr(stat, name) for name in COUNTS}
@@ -246,6 +259,23 @@ class LaunchReader:
             enter_key(connection, key)
             add_replies(connection, key.target, replies)
         store_sessions(connection, list(rows.values()))
+
+
+def _store_measures(connection: LedgerConnection, read: Iterable[tuple[ReadLaunch, StatRecord]]) -> None:
+    """Store the countries and the segments of launches that the service lists with all their people.
+
+    Of a launch of another machine, the service's copy of the texts counts, if it is just what was sent.
+    """
+    whole = {one.launch_id: stat for one, stat in read if len(set(stat.recipients)) >= one.recipients}
+    lacking = find_unmeasured(connection, whole)
+    own = read_definitions(connection, lacking)
+    rows = []
+    for number, digest in lacking.items():
+        listed = {name: value for name, value in whole[number].project_definition.items() if value != ""}
+        sent = own.get(number) or (listed if digest_filled(listed) == digest else None)
+        sizes = None if sent is None else measure_texts(sent)
+        rows.append(LaunchMeasure(number, list_countries(whole[number].recipients), *(sizes or (None, None))))
+    store_measures(connection, rows)
 
 
 def note_ends(connection: LedgerConnection, read: Iterable[tuple[ReadLaunch, StatRecord]]) -> None:

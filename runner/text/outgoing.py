@@ -151,8 +151,7 @@ class OutgoingTexts:
     """
 
     def __init__(self, shape: Definition) -> None:
-        is_sms = shape.get("method", "SMS") == "SMS"
-        self._texts = list(_iterate_texts(shape)) if is_sms else []
+        self._texts = list(_iterate_texts(shape))
         self._at_once = ("text" in shape or "introduction" in shape) + ("questions" in shape)
         writers = [text for text in self._texts if not isinstance(text, Airtime)]
         self._single = writers[0] if writers and len(self._texts) == 1 else None
@@ -197,7 +196,12 @@ def _count_plainly(text: str, choices: tuple[str, ...]) -> int:
 
 
 def _iterate_texts(shape: Definition) -> Iterator[Airtime | Callable[[Sequence[str]], _Sent]]:
-    """Yield, in order, the airtime of shared texts, and functions that write the personal ones."""
+    """Yield, in order, the airtime of shared texts, and functions that write the personal ones.
+
+    A call has no texts.
+    """
+    if shape.get("method", "SMS") != "SMS":
+        return
     for name in ("text", "introduction"):
         if name in shape:
             yield _read_text(shape[name], [])
@@ -222,6 +226,12 @@ def _read_text(text: str | Slot, responses: list[str | Slot]) -> Airtime | Calla
         return _measure(text + listed, text, same)
     read = itemgetter(text.index)
     return lambda texts: (read(texts) + listed, read(texts), same)
+
+
+def measure_texts(definition: Definition) -> tuple[int, int] | None:
+    """Return the SMS segments of a definition's smallest and largest text; None for a call."""
+    sizes = [text.segments for text in _iterate_texts(definition) if isinstance(text, Airtime)]
+    return (min(sizes), max(sizes)) if sizes else None
 
 
 def _look_up(text: str | Slot, texts: Sequence[str]) -> str:

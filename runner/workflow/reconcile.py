@@ -247,6 +247,7 @@ class _Run:
             full=options.full or options.drops,
             drops=options.drops,
             opt_out_words=campaign.policy.opt_out_words,
+            has_prices=workspace.target.prices is not None,
         )
         self._contexts[campaign_id] = context
         with (

@@ -183,11 +183,11 @@ def test_a_ledger_of_another_version_is_refused(ledger: Ledger, ledger_url: str)
         connection.exec_driver_sql("SELECT gone FROM runs")
     assert caught.value.hint == MOVE_AWAY
     with ledger.writing() as connection:
-        connection.execute(update(info).values(value="3"))
+        connection.execute(update(info).values(value="4"))
     for use in (ledger.prepare, ledger.is_ready):
         with pytest.raises(LedgerError) as caught:
             use()
-        said = " was written by another version of runner (schema 3, this one knows 2)"
+        said = " was written by another version of runner (schema 4, this one knows 3)"
         assert caught.value.message == show_url(ledger_url) + said
         assert caught.value.hint == f"use that version; or {MOVE_AWAY}"
 

@@ -9,7 +9,7 @@ from sqlalchemy import inspect, select
 
 from runner.ledger.model import LaunchRecord
 from runner.ledger.record.deliveries import read_known
-from runner.ledger.tables import deliveries, launches
+from runner.ledger.tables import deliveries, launch_stats, launches
 from tests.ledger.conftest import AT, dump, fill, rewrite
 
 if TYPE_CHECKING:
@@ -23,7 +23,15 @@ FIRST = LaunchRecord("ask", "1" * 20, "pulse", "2" * 32, (ADA,), project_launch_
 AGAIN = LaunchRecord(
     "ask", "3" * 20, "pulse-b", "2" * 32, (ADA,), project_launch_guid="g2", sent_at=AT, occasion="b"
 )
-BACK = (
+BACK_TO_2 = (
+    *(
+        f"ALTER TABLE launch_stats DROP COLUMN {name}"
+        for name in ("countries", "segments_least", "segments_most")
+    ),
+    "UPDATE ledger_info SET value = '2' WHERE name = 'schema'",
+)
+BACK_TO_1 = (
+    *BACK_TO_2,
     (
         "CREATE TABLE earlier (campaign_id INTEGER NOT NULL REFERENCES campaigns (id), message VARCHAR NOT NULL, "
         "fingerprint VARCHAR NOT NULL, launch_id INTEGER NOT NULL REFERENCES launches (id), "
@@ -48,19 +56,25 @@ def describe(connection: Connection) -> dict[str, Any]:
             tables.get_pk_constraint(table.name)["constrained_columns"],
             sorted(one["name"] or "" for one in tables.get_indexes(table.name)),
         )
-        for table in (launches, deliveries)
+        for table in (launches, deliveries, launch_stats)
     }
 
 
-@pytest.mark.parametrize("is_read", [False, True])
-def test_a_ledger_of_schema_1_is_migrated(ledger: Ledger, identity: Identity, *, is_read: bool) -> None:
+@pytest.mark.parametrize(
+    ("back", "is_read"),
+    [(BACK_TO_1, False), (BACK_TO_1, True), (BACK_TO_2, True)],
+    ids=["1", "1-read", "2-read"],
+)
+def test_a_ledger_of_an_earlier_schema_is_migrated(
+    ledger: Ledger, identity: Identity, back: tuple[str, ...], *, is_read: bool
+) -> None:
     """All that was sent stays on record, with the empty occasion, and a wave can follow."""
     fill(ledger, dump(FIRST))
     before = rewrite(ledger, identity)
     with ledger.reading() as connection:
         wanted = describe(connection)
     with ledger.writing() as connection:
-        for statement in BACK:
+        for statement in back:
             connection.exec_driver_sql(statement)
     if is_read:
         assert ledger.is_ready()

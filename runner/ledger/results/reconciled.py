@@ -12,7 +12,7 @@ from runner.ledger.database import insert_into, insert_or_update
 from runner.ledger.model import AcceptedLaunch, format_moment, parse_moment
 from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
-from runner.ledger.report_model import MessageTotals, PartialCount
+from runner.ledger.report_model import LaunchCharges, MessageTotals, PartialCount
 from runner.ledger.results.result_feed import begin_revision, renew_edition
 from runner.ledger.results.sendings import BEGAN
 from runner.ledger.tables import (
@@ -104,6 +104,55 @@ def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
         copied = exists().where(results.c.launch_id.in_(changed))
         if changed and connection.execute(select(copied)).scalar():
             renew_edition(connection)
+
+
+class LaunchMeasure(NamedTuple):
+    """What the price of a launch depends on; the fields are columns of the ledger."""
+
+    launch_id: int
+    countries: str
+    segments_least: int | None
+    segments_most: int | None
+
+
+def find_unmeasured(connection: Connection, launch_ids: Collection[int]) -> dict[int, str]:
+    """Return those of some launches whose countries are not on record, with their payloads' digests."""
+    query = (
+        select(launches.c.id, launches.c.payload_digest)
+        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+        .where(launch_stats.c.countries.is_(None))
+    )
+    return {
+        row.id: row.payload_digest
+        for group in divide(launch_ids, _GROUP)
+        for row in connection.execute(query.where(launches.c.id.in_(group)))
+    }
+
+
+def store_measures(connection: Connection, rows: Iterable[LaunchMeasure]) -> None:
+    """Store what the prices of launches depend on."""
+    for group in divide(rows, _GROUP):
+        insert_or_update(connection, launch_stats, [row._asdict() for row in group])
+
+
+def read_charges(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None, wave: str = ""
+) -> list[LaunchCharges]:
+    """Return a campaign's accepted launches, in a wave if there are any, by what they are paid by."""
+    stats = launch_stats.c
+    alike = label_message(message_ids), stats.countries, stats.segments_least, stats.segments_most
+    counted = func.count(stats.num_renders), func.sum(stats.num_renders)
+    query = (
+        select(*alike, func.count(launches.c.id), *counted)
+        .outerjoin(launch_stats, stats.launch_id == launches.c.id)
+        .where(in_wave(campaign_id, wave), launches.c.state == "sent")
+        .group_by("current_id", *alike[1:])
+        .order_by("current_id", *alike[1:])
+    )
+    return [
+        LaunchCharges._make((*shared, count, int(renders) if known == count else None))
+        for *shared, count, known, renders in connection.execute(query)
+    ]
 
 
 def find_texted(
