@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         RunRow,
         ServicePlan,
     )
+    from runner.report.cost import PaidCost
     from runner.report.people_model import PeopleReport
     from runner.report.question_model import Scale
 
@@ -184,6 +185,7 @@ class CampaignFacts:
         differences: by message id, launches about whose answers the service contradicts itself.
         wave: that all of this is of; empty if the campaign has none.
         step: the open step of its rollout in the last `apply`; None if it has none, or that is not known.
+        cost: None if the target has no prices.
     """
 
     name: str
@@ -198,6 +200,7 @@ class CampaignFacts:
     differences: Mapping[str, OpenDifferences] = field(default_factory=dict)
     wave: str = ""
     step: AppliedStep | None = None
+    cost: PaidCost | None = None
 
     def describe_sample(self, people: PeopleReport) -> SampleReport | None:
         """Return what the last plan found of the sample, whose `people` were texted.

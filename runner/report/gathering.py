@@ -15,10 +15,11 @@ from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.people.replies import count_waiting
 from runner.ledger.results import sendings
 from runner.ledger.results.differences import read_differences
-from runner.ledger.results.reconciled import read_totals
+from runner.ledger.results.reconciled import read_charges, read_totals
 from runner.ledger.results.runs import count_by_run
 from runner.ledger.results.sendings import iterate_opt_out_replies
 from runner.optout.reply import classify
+from runner.report.cost import PaidCost, add_up_cost
 from runner.report.facts import (
     AnalysisPlan,
     CampaignFacts,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from runner.ledger.report_model import OptOutReply
     from runner.ledger.target_key import LedgerConnection
     from runner.report.facts import Way
+    from runner.source.money import Prices
 
 
 _PERCENT = 100
@@ -161,8 +163,22 @@ def _outline_questions(campaign: Campaign, compiler: TextCompiler, message: Mess
     )
 
 
+def read_cost(
+    connection: LedgerConnection, campaign: Campaign, campaign_id: int, prices: Prices | None
+) -> PaidCost | None:
+    """Return what a campaign has cost so far, in its wave if it has waves; None without prices."""
+    if prices is None:
+        return None
+    return add_up_cost(read_charges(connection, campaign_id, campaign.message_ids, campaign.wave), prices)
+
+
 def gather_facts(
-    connection: LedgerConnection, campaign: Campaign, target: str, outline: CampaignOutline, campaign_id: int
+    connection: LedgerConnection,
+    campaign: Campaign,
+    target: str,
+    prices: Prices | None,
+    outline: CampaignOutline,
+    campaign_id: int,
 ) -> CampaignFacts:
     """Return the ledger's data on a campaign and its messages, in its wave if it has waves."""
     ids, wave = campaign.message_ids, campaign.wave
@@ -187,6 +203,7 @@ def gather_facts(
         differences=read_differences(connection, campaign_id, ids, wave),
         wave=wave,
         step=sendings.read_step(connection, campaign_id),
+        cost=read_cost(connection, campaign, campaign_id, prices),
     )
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from runner.document import build
+from runner.document import UNSET, build
 from runner.ledger.model import parse_moment
 from runner.ledger.report_model import COUNTED, MessageTotals, NamedCount, PartialCount, name_parts
 from runner.report.breakdowns import add_up, break_down, summarise_question
@@ -146,6 +146,7 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
         goal=facts.outline.goal,
         sample=facts.describe_sample(tally.people),
         completes=facts.outline.completes,
+        cost=UNSET if facts.cost is None else facts.cost,
         questions=questions,
         groups=tuple(
             break_down(facts.outline.questions, column, groups, least, facts.outline.score)

@@ -8,6 +8,7 @@ from fractions import Fraction
 from runner.document import UNSET, Count, Document, Moment, Part, UnsetType
 from runner.ledger.report_model import AppliedStep, NamedCount
 from runner.report.comparison_model import ExperimentReport, SeriesReport
+from runner.report.cost import PaidCost
 from runner.report.people_model import (
     ColumnReport,
     PeopleReport,
@@ -218,6 +219,7 @@ class CampaignReport(Document, frozen=True, kw_only=True):
         messages: in the order of the campaign.
         discrepancies: what does not add up and belongs to no message, in sentences.
         runs: the runs that sent the campaign, as far as that is on record; the earliest first.
+        cost: what its texts have cost so far, by the prices of the target; left out where that has none.
         pruned_at: when the answers were pruned; the figures are as of then. Left out if they are kept. UTC,
             ISO 8601.
     """
@@ -250,6 +252,7 @@ class CampaignReport(Document, frozen=True, kw_only=True):
     messages: tuple[MessageReport, ...]
     discrepancies: tuple[str, ...] = ()
     runs: tuple[RunReport, ...] = ()
+    cost: PaidCost | UnsetType = UNSET
     pruned_at: Moment | UnsetType = UNSET
 
     @property

@@ -178,7 +178,8 @@ class CampaignReporter:
             lambda: contacts.iterate_contacts(connection, campaign_id),
             campaign.wave,
         )
-        facts = gather_facts(connection, campaign, self._target.name, self._outline, campaign_id)
+        name, prices = self._target.name, self._target.prices
+        facts = gather_facts(connection, campaign, name, prices, self._outline, campaign_id)
         # What the last plan found is of the present wave.
         return facts if self._is_present else replace(facts, audiences={}, step=None)
 

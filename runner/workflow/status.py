@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from runner.document import Count, Described, Document, Part
+from runner.document import UNSET, Count, Described, Document, Part, UnsetType
 from runner.errors import RunnerError
 from runner.ledger.model import count_on, format_moment
 from runner.ledger.people.replies import UnreadReplies
@@ -20,9 +20,11 @@ from runner.ledger.report_model import (
 from runner.ledger.results.differences import read_differences
 from runner.ledger.results.reconciled import read_totals
 from runner.ledger.results.sendings import count_answered
+from runner.plan.cost import PlannedCost
 from runner.plan.model import MessagePlan
 from runner.plan.rollout import OpenStep
-from runner.report.gathering import read_refusals
+from runner.report.cost import PaidCost
+from runner.report.gathering import read_cost, read_refusals
 from runner.view.blocks import Column, Sentence, TableBlock
 from runner.view.html import Shown
 from runner.wording import count_words, show_time
@@ -120,6 +122,9 @@ class CampaignStatus(Part, frozen=True):
             None if none wait.
         rollout: the open step of its rollout; None if it has none, or cannot be planned.
         messages: one entry a message, in the order of the file; former ones last.
+        cost: what goes now and later costs, by the prices of the target; left out where that has none, or if
+            the campaign cannot be planned.
+        paid: what its texts have cost so far; left out where the target has no prices.
     """
 
     name: str
@@ -129,6 +134,8 @@ class CampaignStatus(Part, frozen=True):
     unread_replies: UnreadReplies | None
     rollout: OpenStep | None
     messages: tuple[MessageStatus, ...]
+    cost: PlannedCost | UnsetType = UNSET
+    paid: PaidCost | UnsetType = UNSET
 
 
 class StatusDocument(Document, frozen=True):
@@ -223,6 +230,9 @@ def _list_waits(status: CampaignStatus) -> Iterator[str]:
         yield f"{status.name}: {status.rollout.describe(status.name)}."
     if status.unread_replies is not None:
         yield f"{status.name} waits: {status.unread_replies.reason}."
+    costs = [one.describe() for one in (status.cost, status.paid) if one]
+    if costs:
+        yield f"{status.name}: {' '.join(costs)}"
 
 
 def _describe_part(message: MessageStatus) -> str:
@@ -263,7 +273,7 @@ def _find_status(
         # Its error has been shown: without the record nothing is known, whatever the ledger counts.
         with suppress(RunnerError):
             record = workspace.read_record(ledger, campaign)
-    counts = None if record is None else _read_counts(ledger, campaign, record)
+    counts = None if record is None else _read_counts(workspace, ledger, campaign, record)
     planned = {} if plan is None else {message.id: message for message in plan.messages}
     tags: dict[str, str | None] = {message.id: message.tag for message in campaign.messages}
     tags |= dict.fromkeys([] if counts is None else counts.list_lost(campaign))
@@ -283,6 +293,8 @@ def _find_status(
             )
             for message, tag in tags.items()
         ),
+        UNSET if plan is None or plan.cost is None else plan.cost.document(),
+        UNSET if counts is None or counts.paid is None else counts.paid,
     )
 
 
@@ -303,6 +315,7 @@ class _Counts:
     totals: dict[str, MessageTotals] = field(default_factory=dict)
     answered: dict[str, int] = field(default_factory=dict)
     differences: dict[str, OpenDifferences] = field(default_factory=dict)
+    paid: PaidCost | None = None
 
     def list_lost(self, campaign: Campaign) -> list[str]:
         """Return the campaign's former messages that reached somebody, or may have."""
@@ -333,7 +346,7 @@ _UNKNOWN: dict[str, Any] = {
 }
 
 
-def _read_counts(ledger: Ledger, campaign: Campaign, record: Record) -> _Counts:
+def _read_counts(workspace: Workspace, ledger: Ledger, campaign: Campaign, record: Record) -> _Counts:
     if record.campaign_id is None:
         return _Counts(record.known, campaign.wave)
     campaign_id, ids, wave = record.campaign_id, campaign.message_ids, campaign.wave
@@ -347,4 +360,5 @@ def _read_counts(ledger: Ledger, campaign: Campaign, record: Record) -> _Counts:
             # An opt-out is not an answer, as in reports.
             count_answered(connection, campaign_id, ids, let_in, wave=wave),
             read_differences(connection, campaign_id, ids, wave),
+            read_cost(connection, campaign, campaign_id, workspace.target.prices),
         )

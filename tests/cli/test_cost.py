@@ -48,24 +48,72 @@ def plan_cost(world: World, code: int = 0) -> dict[str, Any]:
     return cost
 
 
-@pytest.mark.parametrize("per", ["segment", "render"])
-def test_simulated_campaign_costs_what_the_plan_said(world: World, per: str) -> None:
-    """What a campaign in four countries cost, with invalid answers, lies between the ends of its plan."""
+def add_up_transcript(world: World, per: str) -> Decimal:
+    """Return what all that the sandbox has rendered costs, by its own transcript."""
+    sent = world.select(
+        "SELECT phone, kind, text FROM transcript JOIN participant ON participant.id = participant_id "
+        "WHERE kind IN ('introduction', 'text', 'question', 'repeat', 'conclusion')"
+    )
+    total = Decimal(0)
+    for phone, _, text in sent:
+        country = next(one for one, start in STARTS.items() if phone.startswith(start))
+        total += Decimal(PRICES[country]) * (count_segments(text).segments if per == "segment" else 1)
+    return total
+
+
+def read_paid(world: World) -> dict[str, Any]:
+    """Return what the one campaign has cost so far, which its report and its status say alike."""
+    status = world.check(world.run("status", "--format", "json"), "status")
+    report = world.check(world.run("report", "--format", "json"), "report")
+    paid: dict[str, Any] = status["campaigns"][0]["paid"]
+    assert paid == report["cost"]
+    return paid
+
+
+@pytest.mark.parametrize(("per", "is_lost"), [("segment", False), ("render", False), ("segment", True)])
+def test_simulated_campaign_costs_what_the_plan_said(world: World, per: str, *, is_lost: bool) -> None:
+    """The cost in four countries, with invalid answers, is reported to the cent and within the plan's ends."""
     price(world, per=per)
     world.write(SURVEY, phones=list_phones())
     planned = plan_cost(world)["now"]
     world.apply()
     world.run("sandbox", "simulate", "--seed", "1", "--response-rate", "1", "--invalid-rate", "0.6")
-    sent = world.select(
-        "SELECT phone, kind, text FROM transcript JOIN participant ON participant.id = participant_id "
-        "WHERE kind IN ('introduction', 'text', 'question', 'repeat', 'conclusion')"
-    )
-    assert any(kind == "repeat" for _, kind, _ in sent)
-    total = Decimal(0)
-    for phone, _, text in sent:
-        country = next(one for one, start in STARTS.items() if phone.startswith(start))
-        total += Decimal(PRICES[country]) * (count_segments(text).segments if per == "segment" else 1)
+    assert world.select("SELECT 1 FROM transcript WHERE kind = 'repeat'")
+    if is_lost:
+        world.lose_ledger()
+    assert read_paid(world)["amount"] is None
+    world.run("reconcile")
+    total = add_up_transcript(world, per)
     assert Decimal(planned["least"]) <= total <= Decimal(planned["most"])
+    paid = read_paid(world)
+    assert paid["amount"] == dict.fromkeys(("least", "most"), round_money(total, "USD"))
+    assert f"Cost so far: {paid['amount']['most']} USD, at prices per {per}" in world.run("status")
+
+
+def test_cost_lies_between_the_ends_of_a_mixed_launch(world: World) -> None:
+    """A launch of several countries, with texts of several sizes, costs between its least and its most."""
+    survey = SURVEY.replace("Hello from Acme", "'" + "x" * 400 + "'")
+    world.write(survey, phones=list_phones(2))
+    world.apply()
+    world.run("sandbox", "simulate", "--seed", "1", "--response-rate", "1")
+    world.run("reconcile")
+    assert "cost" not in world.check(world.run("report", "--format", "json"), "report")
+    price(world)
+    assert read_paid(world)["unknown_launches"] == 1
+    world.run("reconcile")
+    amount = read_paid(world)["amount"]
+    assert Decimal(amount["least"]) < add_up_transcript(world, "segment") < Decimal(amount["most"])
+
+
+def test_report_names_countries_without_a_price(world: World) -> None:
+    """What texts to a country without a price have cost is not known, and the report names it."""
+    price(world, US="0.01")
+    world.write(SURVEY, phones=("+14155550101", "+48512345601"))
+    world.apply()
+    world.run("reconcile")
+    paid = read_paid(world)
+    assert (paid["amount"], paid["unpriced"]) == (None, {"PL": 1})
+    assert "Cost so far: not known: no price for PL." in world.run("report")
 
 
 def test_least_is_what_the_opening_costs(world: World) -> None:
@@ -194,7 +242,7 @@ def test_sums_are_exact(
             if is_now
             else Decision(0, "deferred", coming=text, is_sure=is_sure)
         )
-        tallies[place % 2].add(phone, [decision])
+        tallies[place % 2].add(find_countries(phone), [decision])
         price = known[next(one for one, start in STARTS.items() if phone.startswith(start))]
         least += price * opening * is_sure
         most += price * (opening + more)

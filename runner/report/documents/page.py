@@ -216,7 +216,9 @@ def _list_tiles(report: CampaignReport) -> Iterator[Tile]:
     rate = divide(people.opted_out, people.texted)
     share = f"{write_percent(rate, people.texted)} of the people texted" if rate else ""
     yield Tile("Opted out", write_count(people.opted_out), share)
-    if cost := report.cost_usd:
+    if report.cost:
+        yield Tile("Cost", report.cost.write(report.cost.amount), report.cost.basis)
+    elif cost := report.cost_usd:
         dollars = write_number(cost, 0 if cost >= _CENTS_BELOW else 2)
         yield Tile("Cost", f"${dollars}", "at the service’s price")
 

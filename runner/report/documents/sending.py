@@ -88,6 +88,8 @@ def _list_facts(report: CampaignReport) -> Iterator[str]:
     )
     held = "".join(f", {count:,} {what}" for count, what in _list_held(people))
     yield f"{count_people(people.recipients)} to text{texted}{held}."
+    if report.cost:
+        yield report.cost.describe()
     for message in report.messages:
         yield from (f"{message.id}: {one}." for one in _list_message_facts(message))
 
