@@ -21,6 +21,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 from urllib.parse import urlsplit
 
+from runner.audience.phone import REGION_HINT, find_region_fault
 from runner.errors import LINE_BREAK_HINT, ConfigurationError, MissingKeyError
 from runner.source.money import Prices
 from runner.source.quantity import parse_duration, parse_rate
@@ -174,7 +175,7 @@ def read_targets(file: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     document = read_targets_file(file)
     if document is None:
         return {"targets": {}}
-    if problems := list(_find_other_variables(document, environment)):
+    if problems := [*_find_other_variables(document, environment), *_find_unknown_countries(document)]:
         raise TargetsProblemError(problems)
     return document.data  # type: ignore[no-any-return]
 
@@ -192,6 +193,15 @@ def _find_other_variables(document: YamlDocument, environment: Mapping[str, str]
                 f"`targets.{name}.{key}` names a variable that is not known to have a credential",
                 f"call it RUNNER_{end} or RUNNER_*_{end}, or list it in {_LISTED} outside of the repository",
             )
+
+
+def _find_unknown_countries(document: YamlDocument) -> Iterator[Diagnostic]:
+    """Yield a diagnostic for each price of what is no country, whose texts would have none."""
+    for name, settings in document.data["targets"].items():
+        for country in settings.get("prices", {}).get("countries", ()):
+            if (fault := find_region_fault(country)) is not None:
+                place = document.position(["targets", name, "prices", "countries", country], at_key=True)
+                yield place.problem("prices-country", fault, REGION_HINT)
 
 
 def choose_target(
