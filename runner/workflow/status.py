@@ -21,7 +21,7 @@ from runner.ledger.results.differences import read_differences
 from runner.ledger.results.reconciled import read_totals
 from runner.ledger.results.sendings import count_answered
 from runner.plan.cost import PlannedCost
-from runner.plan.model import MessagePlan
+from runner.plan.model import CampaignPlan, MessagePlan
 from runner.plan.rollout import OpenStep
 from runner.report.cost import PaidCost
 from runner.report.gathering import read_cost, read_refusals
@@ -122,8 +122,8 @@ class CampaignStatus(Part, frozen=True):
             None if none wait.
         rollout: the open step of its rollout; None if it has none, or cannot be planned.
         messages: one entry a message, in the order of the file; former ones last.
-        cost: what goes now and later costs, by the prices of the target; left out where that has none, or if
-            the campaign cannot be planned.
+        cost: what goes now and later costs, by the prices of the target; left out where that has none, if
+            nothing is to go, and if the campaign cannot be planned.
         paid: what its texts have cost so far; left out where the target has no prices.
     """
 
@@ -293,9 +293,15 @@ def _find_status(
             )
             for message, tag in tags.items()
         ),
-        UNSET if plan is None or plan.cost is None else plan.cost.document(),
+        _describe_cost(plan),
         UNSET if counts is None or counts.paid is None else counts.paid,
     )
+
+
+def _describe_cost(plan: CampaignPlan | None) -> PlannedCost | UnsetType:
+    if plan is None or plan.cost is None or not (plan.recipients_to_send or plan.recipients_later.most):
+        return UNSET
+    return plan.cost.document()
 
 
 def _count_planned(plan: MessagePlan | None) -> dict[str, Any]:

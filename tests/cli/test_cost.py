@@ -133,6 +133,7 @@ def test_plan_tells_cost_in_words(world: World) -> None:
         "Cost: 0.02 to 0.05 USD now, 0.00 USD later, at prices per segment as of 2026-11-01, "
         "if no question is asked again more than 1 time."
     ) in " ".join(world.run("plan").split())
+    assert "pulse: Cost: 0.02 to 0.05 USD now" in world.run("status")
 
 
 def test_missing_price_is_named(world: World) -> None:
