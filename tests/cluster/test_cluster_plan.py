@@ -18,11 +18,13 @@ from runner.cluster.campaign_plan import plan_on_cluster, read_launches
 from runner.cluster.folder import SharedFolder
 from runner.cluster.plan_job import PlanJob
 from runner.ledger.model import RecordedDeliveries, on_occasion
+from runner.plan.cost import list_countries
 from runner.plan.digest import SHARDS, partition_of, shard_of
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
+from runner.source.money import Prices
 from tests.cluster.in_process import InProcess
 from tests.plan.worlds import KEY, NOON, WORLDS, World
 
@@ -293,6 +295,35 @@ def test_partitions_know_people_s_languages(campaign: Callable[..., Campaign], t
     assert plan is not None
     counted = {one.language: one.recipients for one in plan.messages[0].languages}
     assert counted == {"en": 80, "es": 40, "ar": 41}
+
+
+SEVERAL_COUNTRIES = """\
+version: 1
+name: abroad
+recipients: [{csv: people.csv}]
+messages: [{id: hello, text: Hello}]
+"""
+
+
+def test_launches_are_of_one_country_where_there_are_prices(
+    campaign: Callable[..., Campaign], tmp_path: Path
+) -> None:
+    """Equal texts to two countries go in launches of their own, from one process and from partitions."""
+    rows = "".join(f"+1415555{number:04}\n+49151123{number:05}\n" for number in range(100, 180))
+    loaded = campaign(SEVERAL_COUNTRIES, people=f"phone\n{rows}")
+    countries = {"US": "0.01", "DE": "0.11"}
+    prices = Prices.read({"currency": "USD", "as_of": "2026-11-01", "countries": countries})
+    options, context = PlanOptions(prices=prices), PlanContext(NOON)
+    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, options, context)
+
+    def request(partitions: int) -> PlanJob:
+        return PlanJob(loaded, "sandbox", options, context, partitions, keeps_launches=True)
+
+    require_equal(planner, request, tmp_path / "scratch")
+    made = plan_in_partitions(InProcess(), request, tmp_path / "again", Problems())
+    assert made is not None
+    assert [list_countries(one.phones) for one in planner.iterate_launches()] == ["US", "DE"]
+    assert {list_countries(one.phones) for one in read_launches(made.parts)} == {"US", "DE"}
 
 
 def test_an_empty_audience_is_said_as_by_one_process(
