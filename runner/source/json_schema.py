@@ -279,7 +279,11 @@ def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(f"{pattern[:-1]}\\Z" if pattern.endswith("$") else pattern)
 
 
-_Validator = extend(Draft202012Validator, {"pattern": _match_pattern})  # type: ignore[no-untyped-call]
+# JSON Schema takes 4.0 for an integer; readers of values do not.
+_TYPES = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, one: type(one) is int)
+_Validator = extend(  # type: ignore[no-untyped-call]
+    Draft202012Validator, {"pattern": _match_pattern}, type_checker=_TYPES
+)
 
 
 def schema_names() -> list[str]:
