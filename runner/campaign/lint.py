@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.message_model import Message
     from runner.campaign.model import Campaign
-    from runner.source.diagnostic import Diagnostic, Position, Problems, Severity
+    from runner.source.diagnostic import Diagnostic, Position, Problems
     from runner.timing.legal_hours import LawBook
 
     ListPlaces = Callable[[], Iterable[tuple[str, ...]]]
@@ -104,27 +104,14 @@ def find_lint(campaign: Campaign, law: LawBook, list_places: ListPlaces) -> Iter
     # A text of several arms stands in one place.
     yield from dict.fromkeys(_find_links(campaign, compiler))
     yield from dict.fromkeys(_find_personal_tags(campaign))
-    if campaign.rules.find("sender") is None:
-        yield from find_unsaid_sender(campaign, "warning")
-    lacking, sender = dict(_find_lacking(campaign, compiler)), campaign.policy.sender
+    lacking = dict(_find_lacking(campaign, compiler))
     asking = _list_asking(campaign, law, list_places, {one for each in lacking.values() for one in each})
     for place, missing in lacking.items():
-        for what in missing if sender is None else missing - {"sender"}:
+        for what in missing:
             if what in asking:
                 code, named, hint = _ASKED[what]
                 words = f"the first text lacks {named}, which {asking[what]}"
                 yield place.problem(code, words, hint, "warning")
-
-
-def find_unsaid_sender(campaign: Campaign, severity: Severity) -> Iterator[Diagnostic]:
-    """Yield the first texts that do not say `policy.sender`, if there is one."""
-    sender = campaign.policy.sender
-    if sender is None:
-        return
-    for place, missing in dict(_find_lacking(campaign, TextCompiler(include_folder(campaign)))).items():
-        if "sender" in missing:
-            words = f"the first text does not say its sender, {sender}"
-            yield place.problem("text-without-sender", words, "write the name in it", severity)
 
 
 def _list_sent(campaign: Campaign, message: Message) -> Iterator[Message]:
@@ -142,7 +129,7 @@ def _find_lacking(campaign: Campaign, compiler: TextCompiler) -> Iterator[tuple[
         ]
         said = "\n".join(compiler.outline(one, campaign.vars) for one in texts)
         missing = set[str]()
-        if f" {normalize(campaign.policy.sender or '')} " not in f" {normalize(said)} ":
+        if campaign.policy.sender is None:
             missing.add("sender")
         if sent.method == "SMS" and not _says_opt_out(said, campaign.policy.opt_out_words):
             missing.add("opt_out")

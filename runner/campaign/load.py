@@ -18,7 +18,6 @@ from runner.audience.files import check_file, expand_files
 from runner.audience.rows import find_missing_columns
 from runner.audience.sealing import is_sealed, list_encrypted
 from runner.campaign.checks import check_campaign
-from runner.campaign.lint import find_unsaid_sender
 from runner.campaign.message_model import (
     After,
     AnswerCondition,
@@ -123,8 +122,6 @@ def load_campaign(
     campaign = _expand_patterns(campaign, is_whole=is_whole)
     campaign = replace(campaign, stamp=stamp, digest=_digest(document.data))
     problems.extend(find_reference_problems(campaign, knows_audience=knows_audience))
-    if keeps_rules and rules.find("sender") is not None and not _has_errors(problems):
-        problems.extend(find_unsaid_sender(campaign, "error"))
     return None if _has_errors(problems) else campaign, problems
 
 

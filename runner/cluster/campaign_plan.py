@@ -144,6 +144,7 @@ def plan_partition(
         going.per_send,
         len(barred),
         job.options.prices,
+        going.senders,
     )
     found = PlannedPartition(counts, problems, reporter.said, audience.duplicates)
     if job.keeps_launches:

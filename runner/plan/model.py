@@ -239,6 +239,7 @@ class MessagePlan(MessageCounts, frozen=True):
         due: deferred recipients by due time.
         causes: recipients by their disposition and all their reasons, so that each is counted once.
         coming: later messages, by the reasons for the delay.
+        unsaid: people whose text, which may be their first, does not say `policy.sender`.
     """
 
     costly_characters: dict[str, CostlyCharacter] = field(default_factory=dict)
@@ -248,6 +249,7 @@ class MessagePlan(MessageCounts, frozen=True):
     due: dict[Due, int] = field(default_factory=dict)
     causes: dict[Cause, int] = field(default_factory=dict)
     coming: tuple[Coming, ...] = ()
+    unsaid: Count = 0
 
     @property
     def reasons(self) -> Counter[str]:

@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from runner.audience.audience import ConsentDays
 from runner.ledger.fingerprint import FingerprintSet, OpenSession
 
 if TYPE_CHECKING:
@@ -157,3 +158,22 @@ def concerns(campaign: Campaign, later: Iterable[Campaign]) -> bool:
     asks = bool(campaign.list_surveys())
     policies = [each.policy for each in later]
     return any(asks or one.frequency_cap is not None or one.quiet_hours == "legal" for one in policies)
+
+
+def find_consent_days(campaign: Campaign, context: PlanContext | None) -> ConsentDays | None:
+    """Return the days of consent that count; None if consent is not required.
+
+    Also None if there is no context: files are validated without a date.
+    """
+    if context is None or campaign.policy.consent != "required":
+        return None
+    return ConsentDays.of(context.now, campaign.schedule.timezone)
+
+
+def find_overdue(
+    campaign: Campaign, unread: UnreadReplies | None, now: datetime, *, ignore_time: bool
+) -> UnreadReplies | None:
+    """Return the overdue unread replies that a campaign's texts wait for; None if there are none."""
+    if unread is None or ignore_time:
+        return None
+    return unread if unread.is_overdue(now, campaign.policy.read_replies_within) else None

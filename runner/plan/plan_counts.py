@@ -1,4 +1,4 @@
-"""Counts of a pass over an audience or a part of it, launch sizes, and checks of safety limits."""
+"""Counts of a pass over an audience or a part of it, launch sizes, and checks of a campaign's own limits."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise, product
+from types import MappingProxyType
 from typing import TYPE_CHECKING, get_args
 
 from runner.plan.audience_guard import AudienceTraits
-from runner.plan.cost import CostTally, find_countries, refuse_cost
+from runner.plan.cost import CostTally, find_countries
 from runner.plan.decisions import round_up
 from runner.plan.digest import DeliveryDigest
 from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, LanguageCounts, MessagePlan, Span
 from runner.reasons import Disposition
 from runner.source.diagnostic import Diagnostic
 from runner.source.quantity import write_share
-from runner.wording import count_people
+from runner.text.opening import says_sender
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from runner.audience.audience import AudienceTally
-    from runner.campaign.model import Campaign, Limits
-    from runner.plan.audience_guard import PlannedAudience
-    from runner.plan.cost import PlanCost
+    from runner.campaign.model import Limits
     from runner.plan.decisions import Assigned, Decision
     from runner.plan.model import Cause
     from runner.source.diagnostic import Severity
@@ -271,25 +270,6 @@ _ALIKE = (None, None, "", (), ())
 """Arm, end, occasion, caps and countries of most deliveries."""
 
 
-def list_refusals(
-    campaign: Campaign,
-    messages: list[MessagePlan],
-    counts: PlanCounts,
-    audience: PlannedAudience,
-    cost: PlanCost | None,
-    target: str,
-) -> tuple[str, ...]:
-    """Return, in words, the limits of a campaign and the rules of targets.yaml that a plan breaks."""
-    limits = campaign.limits
-    broken = find_broken_rules(campaign, messages, counts.people + counts.later)
-    return (
-        *find_refusals(limits, messages, counts.people),
-        *audience.find_refusals(limits.recipients),
-        *refuse_cost(campaign, cost, target, counts.people),
-        *(words for _, words in broken),
-    )
-
-
 def find_refusals(limits: Limits, messages: Sequence[MessagePlan], people: int) -> Iterator[str]:
     """Yield, in words, the limits that a plan breaks; `people` are texted now."""
     most = limits.recipients.most
@@ -312,50 +292,6 @@ def _find_invalid(limits: Limits, messages: Sequence[MessagePlan]) -> Iterator[s
     limit = write_share(most) if isinstance(most, Fraction) else f"{most:,}"
     words = f"{'row' if rows == 1 else 'rows'} {'is' if invalid == 1 else 'are'}"
     yield f"{invalid:,} of {rows:,} {words} invalid, and limits.invalid_rows is {limit}"
-
-
-def find_broken_rules(
-    campaign: Campaign, messages: Sequence[MessagePlan], people: int
-) -> Iterator[tuple[str, str]]:
-    """Yield the rules that a plan breaks, each with a reason in words.
-
-    `people` may get something now or later, however few `--limit`, hours or steps of a rollout let through.
-    """
-    renders = sum(one.renders_max + sum(later.renders.most for later in one.coming) for one in messages)
-    reach = f"it could text {count_people(people)}, now and later"
-    amounts = {
-        "recipients": (people, reach),
-        "renders": (renders, f"it could cost {renders:,} renders, now and later"),
-    }
-    for name, (amount, words) in amounts.items():
-        most = campaign.rules.find(name)
-        if most is not None and amount > most.bound:
-            yield name, f"{words}, and {most.place} requires at most {most.bound:,}"
-    above = campaign.rules.find("rollout_above")
-    if above is None:
-        return
-    if campaign.rollout is None:
-        if people > above.bound:
-            yield above.name, f"{reach}, and {above.place} requires a `rollout` above {above.bound:,}"
-        return
-    everybody = max((one.recipients - one.excluded for one in messages), default=0)
-    if campaign.sample is not None:
-        everybody = campaign.sample.estimate(everybody)
-    first = campaign.rollout.steps[0].share * everybody
-    if first > above.bound:
-        texts = f"the first step of its rollout texts {count_people(round(first))}"
-        yield above.name, f"{texts}, and {above.place} requires at most {above.bound:,}"
-
-
-def find_rule_problems(plan: CampaignPlan, *, has_begun: bool) -> Iterator[Diagnostic]:
-    """Yield the rules that a plan breaks if nobody has been texted; if it `has_begun`, these are warnings."""
-    campaign, people = plan.campaign, plan.recipients_to_send + plan.recipients_later.most
-    for name, words in find_broken_rules(campaign, plan.messages, people):
-        is_step = name == "rollout_above" and campaign.rollout is not None
-        place = campaign.rollout.steps[0].position if is_step and campaign.rollout else campaign.position
-        hint = "a plan like that is refused: text fewer people, or add a `rollout` with a smaller first step"
-        severity: Severity = "warning" if has_begun else "error"
-        yield place.problem(f"require-{name.replace('_', '-')}", words, hint, severity)
 
 
 def find_long_texts(whole: CampaignPlan) -> Iterator[Diagnostic]:
@@ -406,6 +342,7 @@ class PlanCounts:
         digests: of deliveries, by shard.
         cost: None if the target has no prices.
         audience: what everybody in it has in common.
+        unsaid: people whose text does not say its sender, by the place of the message.
     """
 
     messages: list[PlanTally]
@@ -416,6 +353,7 @@ class PlanCounts:
     digests: dict[int, bytes] = field(default_factory=dict)
     cost: CostTally | None = None
     audience: AudienceTraits = field(default_factory=AudienceTraits)
+    unsaid: Counter[int] = field(default_factory=Counter)
 
     @classmethod
     def start(cls, messages: int) -> PlanCounts:
@@ -432,6 +370,7 @@ class PlanCounts:
         self.sure += other.sure
         self.digests |= other.digests
         self.audience.merge(other.audience)
+        self.unsaid.update(other.unsaid)
         if self.cost is None:
             self.cost = other.cost
         elif other.cost is not None:
@@ -444,8 +383,13 @@ def count_assignments(
     per_send: int,
     excluded: int,
     prices: Prices | None = None,
+    senders: Mapping[int, str] = MappingProxyType({}),
 ) -> PlanCounts:
-    """Return the counts of a pass; `sizes` receive launch sizes by message, `excluded` phones are listed."""
+    """Return the counts of a pass.
+
+    `sizes` receive launch sizes by message, `excluded` phones are listed, and `senders` are names that
+    messages must say, by their places.
+    """
     counts = PlanCounts.start(len(sizes))
     counts.cost = None if prices is None else CostTally(prices)
     counts.audience.excluded = excluded
@@ -464,6 +408,8 @@ def count_assignments(
                 comes_later = True
                 is_sure = is_sure or assignment.is_sure
             payload = assignment.payload
+            if index in senders and (text := payload or assignment.coming) is not None:
+                counts.unsaid[index] += not says_sender(text.definition, senders[index])
             if payload is not None:
                 gets_something = True
                 add_delivery(recipient.phone, index, payload.digest, assignment.occasion)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.audience.audience import (
     AudienceTally,
-    ConsentDays,
     find_consent_changes,
     iterate_audience,
     read_excluded,
@@ -32,8 +31,9 @@ from runner.plan.decider import Decider
 from runner.plan.decisions import Decision, mark_follow_ups
 from runner.plan.digest import join_digests
 from runner.plan.model import CampaignPlan, Offer, PlannedLaunch, PlannedWave, PlanOptions, Span
-from runner.plan.plan_context import TextedPeople, TextedTally
-from runner.plan.plan_counts import LaunchSizes, PlanCounts, count_assignments, group_of, list_refusals
+from runner.plan.plan_context import TextedPeople, TextedTally, find_consent_days, find_overdue
+from runner.plan.plan_counts import LaunchSizes, PlanCounts, count_assignments, group_of
+from runner.plan.plan_rules import list_refusals
 from runner.source.diagnostic import Diagnostic, Problems
 from runner.source.storage import is_url, stamp_file
 from runner.text.include import include_folder
@@ -43,7 +43,7 @@ from runner.text.template import TextCompiler
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-    from datetime import date, datetime
+    from datetime import date
 
     from runner.audience.audience import Recipient
     from runner.audience.consent import ConsentChange
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from runner.execution import Executor
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import RecordedDeliveries
-    from runner.ledger.people.replies import UnreadReplies
     from runner.plan.decisions import Assigned
     from runner.plan.plan_context import PlanContext
     from runner.text.payload import CompiledMessage, Payload
@@ -70,6 +69,8 @@ class AudiencePass:
         step: the open step of the rollout; None to text all steps.
         wave: the campaign's wave beside those on record; None without waves.
         names: the variables that the texts refer to.
+        only: the one message to send; None for all.
+        senders: `policy.sender` by the places of the messages that may be somebody's first.
         included: the included texts, by name.
         context: of the plan; None to go by the files alone.
     """
@@ -87,9 +88,9 @@ class AudiencePass:
         self.per_send = find_per_send(campaign, options)
         self.now = None if context is None else context.now
         self.pause = None if context is None or options.ignore_time else context.pause
-        self.unread = (
-            None if context is None else find_overdue(campaign, context.unread, context.now, options)
-        )
+        self.unread = None
+        if context is not None:
+            self.unread = find_overdue(campaign, context.unread, context.now, ignore_time=options.ignore_time)
         self.consent = find_consent_days(campaign, context)
         self.completed = None if context is None else context.completed
         self.step = None if context is None or options.ignore_time else context.step
@@ -98,6 +99,9 @@ class AudiencePass:
         self._is_enough = most is not None and self.completed is not None and self.completed >= most
         self.wave = PlannedWave.of(campaign.wave, {} if context is None else context.waves)
         self.names = campaign.date_columns.union(*(compiled_message.names for compiled_message in compiled))
+        sender, messages = campaign.policy.sender, enumerate(one.message for one in compiled)
+        self.senders = {index: sender for index, one in messages if sender and one.after is None}
+        self.only = options.only
         self.included = included
         self._options = options
         self.context = context
@@ -169,25 +173,6 @@ class AudiencePass:
             reason = self.unread.reason
             return [assignment.hold("deferred", reason) for assignment in assignments]
         return assignments
-
-
-def find_consent_days(campaign: Campaign, context: PlanContext | None) -> ConsentDays | None:
-    """Return the days of consent that count; None if consent is not required.
-
-    Also None if there is no context: files are validated without a date.
-    """
-    if context is None or campaign.policy.consent != "required":
-        return None
-    return ConsentDays.of(context.now, campaign.schedule.timezone)
-
-
-def find_overdue(
-    campaign: Campaign, unread: UnreadReplies | None, now: datetime, options: PlanOptions
-) -> UnreadReplies | None:
-    """Return the overdue unread replies that a campaign's texts wait for; None if there are none."""
-    if unread is None or options.ignore_time:
-        return None
-    return unread if unread.is_overdue(now, campaign.policy.read_replies_within) else None
 
 
 def find_per_send(campaign: Campaign, options: PlanOptions) -> int:
@@ -265,19 +250,22 @@ def _add_up(
     lets_queue, is_paused = campaign.policy.open_session == "queue", going.pause is not None
     plans = [
         tally.add_up(one, audience, launches).replace(
-            coming=tally.add_up_coming(one, going.per_send, lets_queue=lets_queue, is_paused=is_paused)
+            coming=tally.add_up_coming(one, going.per_send, lets_queue=lets_queue, is_paused=is_paused),
+            unsaid=counts.unsaid[index],
         )
-        for one, tally, launches in zip(compiled, counts.messages, counts.launches, strict=True)
+        for index, (one, tally, launches) in enumerate(
+            zip(compiled, counts.messages, counts.launches, strict=True)
+        )
     ]
     cost = None if counts.cost is None else counts.cost.add_up(compiled, lets_queue=lets_queue)
     people = PlannedAudience.of(counts.audience, campaign, going.names, going.context)
-    return CampaignPlan(
+    plan = CampaignPlan(
         campaign,
         target,
         tuple(plans),
         counts.people,
         join_digests([counts.digests]),
-        list_refusals(campaign, plans, counts, people, cost, target),
+        (),
         pause=going.pause,
         unread=going.unread,
         wave=going.wave,
@@ -287,6 +275,7 @@ def _add_up(
         recipients_later=Span(counts.sure, counts.later),
         audience=people,
     )
+    return replace(plan, refusals=tuple(list_refusals(plan, going.only)))
 
 
 def _merge_said(parts: Sequence[SaidOnce]) -> list[Diagnostic]:
@@ -364,7 +353,8 @@ class Planner:
         assigned = assigned if tally is None else tally.watch(assigned)
         assigned = self._watch(assigned) if self._options.watched else assigned
         excluded, prices = len(decider.excluded), self._options.prices
-        counts = count_assignments(assigned, self._sizes, self._going.per_send, excluded, prices)
+        per_send, senders = self._going.per_send, self._going.senders
+        counts = count_assignments(assigned, self._sizes, per_send, excluded, prices, senders)
         self.texted = None if tally is None else tally.finish(self._campaign.name)
         return PlannedPartition(counts, problems, reporter.said)
 

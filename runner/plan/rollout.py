@@ -82,6 +82,7 @@ class OpenStep(AppliedStep, frozen=True, kw_only=True):
         share: of the audience that is in it, as a fraction of 1.
         people: of the audience in it, texted or not.
         texted: people of it who have their text; in the last step, of the steps before it.
+        texted_before: people of the steps before it who have their text.
         waiting: people of it who are to be texted before it is over; 0 in the last step.
         state: what the next step waits for: texts (`sending`), unknown outcomes (`unresolved`), the `hold`
             (`holding`), a reconcile after it (`unread`), or a person, since a guard is broken (`broken`;
@@ -101,6 +102,7 @@ class OpenStep(AppliedStep, frozen=True, kw_only=True):
     opens_at: datetime | None = None
     guards: tuple[JudgedGuard, ...] = ()
     wave: str = ""
+    texted_before: Count = 0
 
     @property
     def title(self) -> str:
@@ -276,13 +278,13 @@ class StepSurvey:
         for number, tally in enumerate(sums[:-1]):
             texted = self._count_before(number + 1)
             is_kept = texted is not None and texted >= _STAYS_OPEN * (tally.texted + tally.waiting)
-            found = self._describe(number, tally, now)
+            found = self._describe(number, sums, now)
             is_accepted = found.state == "broken" and found.is_accepted(self._record.accepted)
             is_passed = found.state == "last" or is_accepted
             if is_kept or is_passed:
                 continue
             return found.replace(state="paused") if paused_for.startswith(found.title) else found
-        return self._describe(len(sums) - 1, sums[-1], now)
+        return self._describe(len(sums) - 1, sums, now)
 
     def _count_before(self, number: int) -> int | None:
         """Return the people of earlier steps who were texted when a step began; None if it has not begun."""
@@ -291,8 +293,9 @@ class StepSurvey:
         begun = min(self._firsts[number])
         return sum(first <= begun for firsts in self._firsts[:number] for first in firsts)
 
-    def _describe(self, number: int, tally: _Tally, now: datetime) -> OpenStep:
+    def _describe(self, number: int, sums: Sequence[_Tally], now: datetime) -> OpenStep:
         """Return a step with its state; `last` if nothing keeps it from being over."""
+        tally = sums[number]
         step, is_last = self._rollout.steps[number], number + 1 == len(self._rollout.steps)
         hold = step.hold or timedelta()
         opens_at = None if tally.last is None else (tally.last + hold).astimezone(UTC)
@@ -324,4 +327,5 @@ class StepSurvey:
             opens_at=opens_at,
             guards=guards,
             wave=self._occasion,
+            texted_before=sums[number - 1].texted if number else 0,
         )

@@ -19,7 +19,8 @@ from runner.ledger.model import format_moment
 from runner.ledger.people.suppressions import Pause
 from runner.plan.decider import Decider
 from runner.plan.model import PlanOptions
-from runner.plan.planner import AudiencePass, find_consent_days
+from runner.plan.plan_context import find_consent_days
+from runner.plan.planner import AudiencePass
 from runner.plan.rollout import StepSurvey
 from runner.source.diagnostic import Problems
 from runner.text.payload import RowReporter

@@ -56,15 +56,6 @@ def test_each_rule_of_the_schema_has_a_check(tmp_path: Path, name: str) -> None:
     )
 
 
-def test_a_first_text_without_the_required_sender_is_an_error(tmp_path: Path) -> None:
-    """The name stands in `policy.sender`, and the first text says it."""
-    rule, named = "require: {sender: Acme}", CAMPAIGN + "policy: {sender: Acme}\n"
-    assert load(tmp_path, rule, named) == (None, {"text-without-sender"})
-    found, codes = load(tmp_path, rule, named.replace("text: Hi", "text: Hi from Acme"))
-    assert found is not None
-    assert codes == set()
-
-
 @given(st.integers(1, 2), st.integers(1, 4), st.integers(1, 5), st.integers(1, 5))
 def test_a_cap_is_as_strict_if_it_lets_no_more_through(
     tmp_path_factory: pytest.TempPathFactory, messages: int, within: int, most: int, days: int

@@ -72,6 +72,7 @@ WEAK = [
     ("rollout_above: 2", ""),
     ("rollout_above: 2", "rollout: {steps: [{share: 100%}]}"),
     ("rollout_above: 2", "rollout: {steps: [{share: 99%, hold: 1h}, {share: 100%}]}"),
+    ("sender: Acme", "policy: {sender: Evil}"),
 ]
 
 
@@ -110,6 +111,95 @@ def test_a_campaign_within_a_bound_is_valid(world: World, rule: str, campaign: s
     """What is as strict as the rule, or stricter, is no problem."""
     write(world.folder, f"require: {{{rule}}}", f"{CAMPAIGN}{campaign}\n")
     world.run("validate")
+
+
+@pytest.mark.parametrize(
+    ("messages", "people"),
+    [
+        ("{id: ask, text: 'Evil: hello'}", 3),
+        ("{id: ask, text: '{{ shop }}: hello'}", 1),
+        ("{id: ask, text: '{% if shop == \"Acme\" %}Acme{% else %}Evil{% endif %}: hello'}", 2),
+        ("{id: ask, text: 'Evil: https://evil.example/acme'}", 3),
+        ("{id: ask, introduction: 'Evil here.', questions: [{tag: a, text: 'Better than Acme?'}]}", 3),
+        ("{id: ask, text: 'Acme: hello'}, {id: other, text: 'Evil: hello'}", 3),
+    ],
+)
+def test_a_first_text_without_the_required_sender_is_not_sent(
+    world: World, messages: str, people: int
+) -> None:
+    """What each person gets counts, in each message that may be their first."""
+    own = CAMPAIGN.replace("{id: ask, text: Hello}", messages).replace("}]", ", vars: {shop: Bcme}}]", 1)
+    own = own.replace('"+14155550101"', '"+14155550101", vars: {shop: Acme}')
+    own = own.replace('"+14155550102"', '"+14155550102", vars: {shop: ACME}')
+    write(world.folder, "require: {sender: Acme}", f"{own}policy: {{sender: Acme}}\n")
+    said = f"the first text to {people} {'person' if people == 1 else 'people'} does not say its sender, Acme"
+    assert f"error: {said} [text-without-sender]" in world.run("validate", code=1)
+    world.run("apply", "--auto-approve", "--limit", "1", code=5)
+    assert f"{said}, and campaigns/targets.yaml:3 requires it" in world.errors
+    assert count_sent(world) == 0
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        "{id: ask, text: '{{ shop }}: hello'}",
+        '{id: ask, text: "Acme\'s sale"}, {id: again, after: {message: ask, wait: 2d}, text: Still on}',
+        "{id: ask, introduction: Acme asks., questions: [{tag: a, text: Why?}]}",
+    ],
+)
+def test_a_first_text_with_the_required_sender_is_sent(world: World, messages: str) -> None:
+    """The name may come from a column, and a follow-up needs it no more."""
+    own = CAMPAIGN.replace("{id: ask, text: Hello}", messages) + "vars: {shop: Acme}\n"
+    write(world.folder, "require: {sender: Acme}", f"{own}policy: {{sender: Acme}}\n")
+    world.run("validate")
+    world.run("apply", "--auto-approve")
+    assert count_sent(world) == 3
+
+
+@pytest.mark.parametrize("names", ["アクメ", "京东", "Iğdır", "Acme.com", "!!"])
+def test_a_sender_is_found_in_any_script(world: World, names: str) -> None:
+    """Scripts without blanks or capitals have the name inside a word."""
+    glued = f"您好{names}です" if names in ("アクメ", "京东") else f"{names}: hello"
+    own = CAMPAIGN.replace("text: Hello", f"text: '{glued}'")
+    write(world.folder, f"require: {{sender: '{names}'}}", f"{own}policy: {{sender: '{names}'}}\n")
+    world.run("validate")
+
+
+CROWD = CAMPAIGN.replace(
+    '[{phone: "+14155550101"}, {phone: "+14155550102"}, {phone: "+14155550103"}]',
+    "[" + ", ".join(f'{{phone: "+1415555{number:04}"}}' for number in range(100, 150)) + "]",
+)
+
+
+@pytest.mark.parametrize(
+    "rollout",
+    [
+        "{steps: [{share: 0.0001%, hold: 30d}, {share: 100%}]}",
+        "{steps: [{share: 0.0001%, hold: 30d}, {share: 99%, hold: 1d}, {share: 100%}]}",
+        "{seed: s4, steps: [{share: 10%, hold: 30d}, {share: 100%}]}",
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("--limit", "1")])
+def test_the_people_of_the_first_step_count_as_they_are_drawn(
+    world: World, rollout: str, options: tuple[str, ...]
+) -> None:
+    """A step that has nobody is none, and one that draws more than its share is as large as it is."""
+    write(world.folder, "require: {rollout_above: 5}", f"{CROWD}rollout: {rollout}\n")
+    world.run("apply", "--auto-approve", *options, code=5)
+    assert "the first step of its rollout texts" in world.errors
+    assert count_sent(world) == 0
+
+
+def test_a_later_step_may_be_larger(world: World) -> None:
+    """Once the first step is over, the bound is kept."""
+    steps = "rollout: {seed: s3, steps: [{share: 10%, hold: 1h}, {share: 100%}]}\n"
+    write(world.folder, "require: {rollout_above: 9}", f"{CROWD}{steps}")
+    world.run("apply", "--auto-approve")
+    assert 0 < count_sent(world) <= 9
+    world.run("sandbox", "clock", "+2h")
+    world.run("reconcile")
+    world.run("apply", "--auto-approve")
+    assert count_sent(world) == 50
 
 
 def place_beside_other_targets(folder: Path) -> list[str]:

@@ -14,7 +14,8 @@ from runner.campaign.checks import find_late_follow_ups
 from runner.campaign.lint import SilencedWarnings, find_lint, silence_warnings
 from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType, build
 from runner.plan.guards import find_weak_guards
-from runner.plan.plan_counts import find_long_texts, find_rule_problems
+from runner.plan.plan_counts import find_long_texts
+from runner.plan.plan_rules import find_rule_problems
 from runner.service.target import read_targets
 from runner.source.diagnostic import Diagnostic, Problems, Severity
 from runner.source.targets_file import TargetsProblemError

@@ -16,7 +16,7 @@ from runner.delivery.eligibility import EligibilityCheck
 from runner.delivery.run import Delivery
 from runner.errors import PlanChangedError, RunnerError, ServiceError, UnknownOutcomesError
 from runner.ledger.record.deliveries import note_tried_again
-from runner.plan.planner import find_overdue
+from runner.plan.plan_context import find_overdue
 from runner.service.client import AccessRefusedError
 from runner.source.diagnostic import Problems
 from runner.telemetry import measure, span
@@ -113,7 +113,7 @@ class DeliveryRun:
         if planner is None or planner.context is None:
             # A cluster's launches wait in files, each with its deadline.
             unread = PlanContextReader(workspace, self.session.ledger, now).find_unread()
-            overdue = find_overdue(item.campaign, unread, now, options)
+            overdue = find_overdue(item.campaign, unread, now, ignore_time=options.ignore_time)
             return item if overdue is None else replace(item, plan=replace(item.plan, unread=overdue))
         then, record = planner.context, self.session.enter(item.campaign)
         known = replace(then, now=now, planned_at=then.now)

@@ -1,0 +1,33 @@
+"""The text that a message opens with, and whether it says who sends it."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from runner.source.normalize import normalize
+
+if TYPE_CHECKING:
+    from runner.text.outgoing import Definition
+
+_LINK = re.compile(r"\S+://\S*|\S+@\S+|\S+\.\S+/\S*")
+_APOSTROPHE = re.compile(r"['’]")
+_MEMO_SIZE = 4096
+
+
+def says_sender(definition: Definition, sender: str) -> bool:
+    """Return whether the first text of a message says a name; one in a link or an address does not count."""
+    texts = (definition.get(name) for name in ("introduction", "text"))
+    opening = next(filter(None, texts), None) or definition["questions"][0]["text"]
+    return _says(opening, sender)
+
+
+@lru_cache(maxsize=_MEMO_SIZE)
+def _says(text: str, sender: str) -> bool:
+    said, name = (normalize(_APOSTROPHE.sub(" ", one)) for one in (_LINK.sub(" ", text), sender))
+    if not name:
+        return sender.strip() in text
+    # Scripts without capitals may write words without blanks between them.
+    before, after = (r"\b" if one.upper() != one or one.isdigit() else "" for one in (name[0], name[-1]))
+    return re.search(f"{before}{re.escape(name)}{after}", said) is not None
