@@ -125,6 +125,7 @@ class CampaignStatus(Part, frozen=True):
         cost: what goes now and later costs, by the prices of the target; left out where that has none, if
             nothing is to go, and if the campaign cannot be planned.
         paid: what its texts have cost so far; left out where the target has no prices.
+        refusals: limits and rules that its plan breaks, in words: nothing is sent.
     """
 
     name: str
@@ -136,6 +137,7 @@ class CampaignStatus(Part, frozen=True):
     messages: tuple[MessageStatus, ...]
     cost: PlannedCost | UnsetType = UNSET
     paid: PaidCost | UnsetType = UNSET
+    refusals: tuple[str, ...] = ()
 
 
 class StatusDocument(Document, frozen=True):
@@ -230,6 +232,7 @@ def _list_waits(status: CampaignStatus) -> Iterator[str]:
         yield f"{status.name}: {status.rollout.describe(status.name)}."
     if status.unread_replies is not None:
         yield f"{status.name} waits: {status.unread_replies.reason}."
+    yield from (f"{status.name}: nothing is sent: {one}." for one in status.refusals)
     costs = [one.describe() for one in (status.cost, status.paid) if one]
     if costs:
         yield f"{status.name}: {' '.join(costs)}"
@@ -295,6 +298,7 @@ def _find_status(
         ),
         _describe_cost(plan),
         UNSET if counts is None or counts.paid is None else counts.paid,
+        () if plan is None else plan.refusals,
     )
 
 

@@ -159,6 +159,7 @@ def test_limit_of_cost_stops_a_plan(world: World, limit: str, words: str | None)
     world.write(SURVEY, phones=("+14155550101",), rules=f"limits: {{cost: {limit}}}\n")
     world.run("plan", code=0 if words is None else 5)
     assert words is None or words in " ".join(world.errors.split())
+    assert words is None or f"pulse: nothing is sent: {words}" in world.run("status")
     world.run("apply", "--auto-approve", code=0 if words is None else 5)
 
 
@@ -175,6 +176,22 @@ def test_rule_on_cost_counts_what_comes_later(world: World, rule: str) -> None:
     assert (
         is_within or "it could cost 0.02 to 0.08 USD, and campaigns/targets.yaml:2 requires" in world.errors
     )
+
+
+def test_other_prices_beside_a_campaign_are_refused(world: World) -> None:
+    """A cheaper price in a folder of one's own gets no campaign around a rule on the cost."""
+    price(world, US="1.00", require="{cost: 2 USD}")
+    world.write(SURVEY, phones=("+14155550101",), rules="limits: {cost: 2 USD}\n")
+    own = world.folder / "campaigns/own"
+    own.mkdir()
+    (world.folder / "campaigns/pulse.yaml").rename(own / "pulse.yaml")
+    written = (world.folder / "campaigns/targets.yaml").read_text(encoding="utf-8")
+    (own / "targets.yaml").write_text(written.replace("1.00", "0.001"), encoding="utf-8")
+    world.run("apply", "--auto-approve", "campaigns/own", code=1)
+    assert (
+        "Error: 'sandbox' has other prices in campaigns/own/targets.yaml than in campaigns/targets.yaml\n"
+        "  write them once, or the same in both, so that rules on the cost are of one price\n"
+    ) in world.errors
 
 
 def test_limit_of_cost_stops_what_has_no_price(world: World) -> None:

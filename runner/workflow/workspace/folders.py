@@ -124,15 +124,21 @@ def require_one_service(
 
     `targets` are those of `read_targets` in `file`; `others` are other folders' files, which need not exist.
     """
-    written = targets["targets"].get(name, {}).get("base_url", "").rstrip("/")
-    for other in others if written else ():
+    written = targets["targets"].get(name, {})
+    service, prices = written.get("base_url", "").rstrip("/"), written.get("prices")
+    for other in others:
         try:
-            found = read_targets(other, environment)["targets"].get(name, {}).get("base_url", written)
+            found = read_targets(other, environment)["targets"].get(name, {})
         except TargetsProblemError:
             # Commands in its own folder show the problem.
             continue
-        if found.rstrip("/") != written:
+        if service and found.get("base_url", service).rstrip("/") != service:
             raise ConfigurationError(
-                f"{name!r} is {written} in {show_path(file)}, and {found} in {show_path(other)}",
+                f"{name!r} is {service} in {show_path(file)}, and {found['base_url']} in {show_path(other)}",
                 hint="a repository has one record for a target's name: give one of the two another name",
+            )
+        if prices and found.get("prices", prices) != prices:
+            raise ConfigurationError(
+                f"{name!r} has other prices in {show_path(file)} than in {show_path(other)}",
+                hint="write them once, or the same in both, so that rules on the cost are of one price",
             )
