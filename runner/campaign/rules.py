@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _SECTIONS = ("policy", "schedule", "limits")
 _WORDS = "opt_out_words"
+_AUDIENCE = "recipients"
 
 
 def read_rules(document: YamlDocument, current: Path) -> tuple[CampaignRules, list[Diagnostic]]:
@@ -85,6 +86,8 @@ def _add_defaults(document: YamlDocument, targets: YamlDocument) -> Iterator[App
             yield AppliedDefault(f"{section}.{key}", data[section][key], document.position([section, key]))
         if section == "policy" and _WORDS not in added and isinstance(data[section].get(_WORDS), list):
             yield from _add_words(data[section], targets)
+        if section == "limits" and _AUDIENCE not in added and _AUDIENCE in defaults[section]:
+            yield from _add_guards(data[section], targets)
 
 
 def _add_words(policy: dict[str, Any], targets: YamlDocument) -> Iterator[AppliedDefault]:
@@ -96,6 +99,18 @@ def _add_words(policy: dict[str, Any], targets: YamlDocument) -> Iterator[Applie
         policy[_WORDS] = [*policy[_WORDS], *words]
         place = targets.position(["defaults", "policy", _WORDS])
         yield AppliedDefault(f"policy.{_WORDS}", words, place)
+
+
+def _add_guards(limits: dict[str, Any], targets: YamlDocument) -> Iterator[AppliedDefault]:
+    """Add the guards of an audience that a campaign does not have beside its own."""
+    given, own = (
+        one if isinstance(one, dict) else {"most": one}
+        for one in (targets.data["defaults"]["limits"][_AUDIENCE], limits[_AUDIENCE])
+    )
+    if added := {key: value for key, value in given.items() if key not in own}:
+        limits[_AUDIENCE] = {**added, **own}
+        place = targets.position(["defaults", "limits", _AUDIENCE])
+        yield AppliedDefault(f"limits.{_AUDIENCE}", added, place)
 
 
 def _list_required(targets: YamlDocument, current: Path) -> Iterator[RequiredRule]:
@@ -226,7 +241,10 @@ def _describe(document: YamlDocument, rule: RequiredRule, check: _Check, value: 
         within = rule.bound["within"]
         said += f", which lets {_count_within(value, within)} through in {within}"
     place = document.position([check.section, rule.name])
-    piece = f"{rule.name}: {rule.bound if isinstance(rule.bound, str) else write_flow(rule.bound)}"
+    bound = (
+        {**value, "most": rule.bound} if rule.name == _AUDIENCE and isinstance(value, dict) else rule.bound
+    )
+    piece = f"{rule.name}: {bound if isinstance(bound, str) else write_flow(bound)}"
     if rule.name not in section and (check.section not in document.data or place.file != document.file):
         place, piece = Position(document.file, 1, 1), f"{check.section}: {{{piece}}}"
     words = f"`{name}` {said}, and {rule.place} requires {check.describe(rule.bound)}"

@@ -41,6 +41,7 @@ LOOSE = {
     "landlines": "policy: {landlines: allow}",
     "review_margin": "policy: {review_margin: 90%}",
     "read_replies_within": "policy: {read_replies_within: 9w}",
+    "recipients_per_send": "limits: {recipients_per_send: 501}",
 }
 """Where a campaign that says nothing is strict enough, one that is not."""
 

@@ -366,6 +366,19 @@ def test_defaults_are_taken_where_a_campaign_says_nothing(world: World) -> None:
     assert "1 person has opted out" in world.run("optouts", "list")
 
 
+@pytest.mark.parametrize(
+    ("own", "code"),
+    [("recipients: 9", 5), ("recipients: {most: 9}", 5), ("recipients: {least: 1}", 0), ("recipients: 2", 5)],
+)
+def test_guards_of_an_audience_are_taken_one_by_one(world: World, own: str, code: int) -> None:
+    """A campaign with a limit of its own keeps the default's other guards."""
+    defaults = "defaults: {limits: {recipients: {least: 4, most: 5, change: 30%}}}"
+    write(world.folder, defaults, f"{CAMPAIGN}limits: {{{own}}}\n")
+    world.run("apply", "--auto-approve", code=code)
+    assert code == 0 or "limits.recipients.least is 4" in world.errors
+    assert "`limits.recipients: {" in world.run("plan", code=code)
+
+
 def test_a_campaign_without_rules_keeps_its_digest(world: World) -> None:
     """A targets.yaml without them, or with rules of other keys, changes nothing of what was planned before."""
     write(world.folder, "")
