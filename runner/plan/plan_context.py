@@ -51,6 +51,7 @@ class PlanContext:
         waves: people texted by wave, the earliest wave first; empty without waves on record.
         opted_out: people on record who have opted out; None if the record is not read.
         last_run: the last one that sent the campaign and whose audience is on record; None if there is none.
+        pruned_at: when the answers of its wave were pruned: UTC, ISO 8601; None if they were not.
     """
 
     now: datetime
@@ -71,6 +72,7 @@ class PlanContext:
     rollout: RolloutRecord | None = None
     opted_out: int | None = None
     last_run: Run | None = None
+    pruned_at: str | None = None
 
     @property
     def has_sessions(self) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from runner.plan.cost import refuse_cost
 from runner.plan.plan_counts import find_refusals
-from runner.wording import count_people
+from runner.wording import count_people, show_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,8 +18,16 @@ _OF_ALL_MESSAGES = ("recipients", "renders", "cost", "rollout_above")
 """Rules on what all messages of a campaign may do together."""
 
 
-def list_refusals(plan: CampaignPlan, only: str | None) -> Iterator[str]:
-    """Yield, in words, the limits and rules that a plan breaks; `only` is its one message, None for all."""
+def list_refusals(plan: CampaignPlan, only: str | None, pruned_at: str | None) -> Iterator[str]:
+    """Yield, in words, why a plan is not sent: the limits and rules that it breaks.
+
+    `only` is its one message, None for all; `pruned_at` is when answers to it were pruned, if they were.
+    """
+    if pruned_at is not None and plan.recipients_to_send:
+        yield (
+            f"its answers were pruned on {show_time(pruned_at)}, and no report would have what comes now "
+            "(text new people by another campaign)"
+        )
     limits, audience = plan.campaign.limits, plan.audience
     yield from find_refusals(limits, plan.messages, plan.recipients_to_send)
     if audience is not None:

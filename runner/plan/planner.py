@@ -275,7 +275,8 @@ def _add_up(
         recipients_later=Span(counts.sure, counts.later),
         audience=people,
     )
-    return replace(plan, refusals=tuple(list_refusals(plan, going.only)))
+    pruned_at = None if going.context is None else going.context.pruned_at
+    return replace(plan, refusals=tuple(list_refusals(plan, going.only, pruned_at)))
 
 
 def _merge_said(parts: Sequence[SaidOnce]) -> list[Diagnostic]:

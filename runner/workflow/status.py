@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from runner.document import UNSET, Count, Described, Document, Part, UnsetType
 from runner.errors import RunnerError
 from runner.ledger.model import count_on, format_moment
+from runner.ledger.people.pruned import read_figures
 from runner.ledger.people.replies import UnreadReplies
 from runner.ledger.people.suppressions import Pause
 from runner.ledger.report_model import (
@@ -25,6 +26,7 @@ from runner.plan.model import CampaignPlan, MessagePlan
 from runner.plan.rollout import OpenStep
 from runner.report.cost import PaidCost
 from runner.report.gathering import read_cost, read_refusals
+from runner.report.model import CampaignReport
 from runner.view.blocks import Column, Sentence, TableBlock
 from runner.view.html import Shown
 from runner.wording import count_words, show_time
@@ -36,7 +38,7 @@ from runner.workflow.plans.planning import list_unread
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
@@ -323,7 +325,7 @@ class _Counts:
     known: RecordedDeliveries
     wave: str
     totals: dict[str, MessageTotals] = field(default_factory=dict)
-    answered: dict[str, int] = field(default_factory=dict)
+    answered: Mapping[str, int] = field(default_factory=dict)
     differences: dict[str, OpenDifferences] = field(default_factory=dict)
     paid: PaidCost | None = None
 
@@ -363,12 +365,20 @@ def _read_counts(workspace: Workspace, ledger: Ledger, campaign: Campaign, recor
     with ledger.reading() as connection:
         refusals = read_refusals(connection, campaign_id)
         let_in = {guid for (_, guid), is_on_record in refusals.items() if not is_on_record}
+        kept = read_figures(connection, campaign_id, wave)
+        answered = (
+            # An opt-out is not an answer, as in reports.
+            count_answered(connection, campaign_id, ids, let_in, wave=wave)
+            if kept is None
+            else {
+                one.id: one.participants_answered or 0 for one in CampaignReport.restore(kept.report).messages
+            }
+        )
         return _Counts(
             record.known,
             wave,
             read_totals(connection, campaign_id, ids, wave),
-            # An opt-out is not an answer, as in reports.
-            count_answered(connection, campaign_id, ids, let_in, wave=wave),
+            answered,
             read_differences(connection, campaign_id, ids, wave),
             read_cost(connection, campaign, campaign_id, workspace.target.prices),
         )

@@ -126,3 +126,39 @@ def test_details_of_pruned_answers_are_refused(world: World) -> None:
     world.run("prune", "--auto-approve")
     world.run("report", "--format", "answers.csv", "--out", "out", code=1)
     assert "were pruned on" in world.errors
+
+
+def test_nothing_is_sent_that_no_report_would_have(world: World) -> None:
+    """Once its answers were pruned, a campaign texts nobody more, since its report is final."""
+    settle(world)
+    world.run("prune", "--auto-approve")
+    status = world.check(world.run("status", "--format", "json"), "status")
+    assert [one["answered"] for one in status["campaigns"][0]["messages"]] == [1, 0]
+    world.write(ASK, NUDGE, phones=(ADA, BOB, CY, "+14155550177"), rules=POLICY)
+    world.run("apply", "--auto-approve", code=5)
+    assert "no report would have what comes now (text new people by another campaign)" in world.errors
+
+
+def test_a_campaign_whose_file_is_gone_is_named(world: World) -> None:
+    """Its answers stay, and `prune` does not say that there is nothing."""
+    settle(world)
+    (world.folder / "campaigns/pulse.yaml").rename(world.folder / "pulse.txt")
+    (world.folder / "campaigns/other.yaml").write_text(
+        f'version: 1\nname: other\nrecipients: [{{phone: "{ADA}"}}]\n{POLICY}messages: [{{id: hi, text: Hi}}]\n'
+    )
+    done = world.check(world.run("prune", "--auto-approve", "--format", "json"), "prune")
+    assert done["unreached"] == [
+        "pulse: its file is gone, and 2 answers stay: bring it back, and prune again"
+    ]
+
+
+@pytest.mark.parametrize("own", ["policy: {retention: 900d}\n", ""])
+def test_a_rule_on_retention_holds_for_what_was_sent_before(world: World, own: str) -> None:
+    """The shorter time counts, whatever the campaign says by now."""
+    settle(world)
+    world.write(ASK, NUDGE, phones=(ADA, BOB, CY), rules=own)
+    (world.folder / "campaigns/targets.yaml").write_text(
+        "version: 1\ntargets: {}\nrequire: {retention: 90d}\n"
+    )
+    world.run("prune", "--auto-approve")
+    assert REASON not in read_files(world)

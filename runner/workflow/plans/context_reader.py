@@ -12,6 +12,7 @@ from runner.errors import LockfileError
 from runner.ledger.model import format_moment
 from runner.ledger.people.history import read_open_sessions, read_recent, read_waves
 from runner.ledger.people.opt_outs import read_suppressions
+from runner.ledger.people.pruned import find_pruning
 from runner.ledger.people.replies import find_unread_replies
 from runner.ledger.people.rollout import read_rollout_record
 from runner.ledger.people.suppressions import find_pause
@@ -90,6 +91,7 @@ class PlanContextReader:
                 rollout=_read_rollout(connection, identity, campaign),
                 opted_out=len(self._suppressions.shelves.get("confirmed", ())),
                 last_run=None if row is None else find_last_audience(connection, row.id),
+                pruned_at=None if row is None else find_pruning(connection, row.id, campaign.wave),
                 recent={one: read_recent(connection, key, format_moment(self.now - one)) for one in spans},
             )
 

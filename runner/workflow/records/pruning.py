@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,15 +19,17 @@ from runner.ledger.results.sendings import count_completed
 from runner.report.columns.dataset import remove_copies
 from runner.sandbox.store import open_store
 from runner.sandbox.store import prune_launches as prune_sandbox
+from runner.source.quantity import parse_duration
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
 from runner.wording import count_words, show_time
 from runner.workflow.campaign_report import CampaignReporter, ReportOptions, list_waves
+from runner.workflow.delivery.gone import find_gone
 from runner.workflow.workspace.folders import sandbox_database, state_folder
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
@@ -111,7 +113,7 @@ def prune(
     """
     workspace = Workspace.open_known(scope)
     campaigns = failures.load(scope, needs_audience=False, keeps_rules=False)
-    if campaigns and all(one.policy.retention is None for one in campaigns):
+    if campaigns and all(_find_retention(one) is None for one in campaigns):
         raise UsageError(
             "no campaign says how long its answers are kept", hint="say so: `policy: {retention: 90d}`"
         )
@@ -126,26 +128,44 @@ def prune(
             work = partial(_prune, workspace, ledger, part, lock_timeout_s)
             if failures.attempt(part.campaign, work) is not None:
                 done.append(part.describe())
-        unreached = _finish(workspace, ledger)
+        gone = find_gone(workspace, scope, ledger, failures.claimed)
+        unreached = (*_describe_gone(workspace, ledger, gone), *_finish(workspace, ledger))
     kept = tuple(part.describe(why) for part, why in zip(parts, reasons, strict=True) if why)
     return PrunedDocument(workspace.target.name, tuple(done), kept, unreached, failures.describe())
+
+
+def _find_retention(campaign: Campaign) -> timedelta | None:
+    """Return how long a campaign's answers are kept, by itself or by a rule, whichever is shorter."""
+    rules = (parse_duration(one.bound) for one in campaign.rules.required if one.name == "retention")
+    return min(filter(None, (campaign.policy.retention, *rules)), default=None)
+
+
+def _describe_gone(workspace: Workspace, ledger: Ledger, gone: Iterable[Campaign]) -> Iterator[str]:
+    """Yield the campaigns without files that have answers: nothing says how long these are kept."""
+    for one in gone:
+        number = find_campaign_id(ledger, workspace.identify_safely(one))
+        with ledger.reading() as connection:
+            found = None if number is None else find_prunable(connection, number)
+        if found is not None and (found.launches or found.results):
+            answers = count_words(found.results, "answer")
+            yield f"{one.name}: its file is gone, and {answers} stay: bring it back, and prune again"
 
 
 def _list_parts(workspace: Workspace, ledger: Ledger, campaign: Campaign) -> Iterator[_Part]:
     """Yield the campaign, or each of its waves, that has texts or answers left."""
     number = find_campaign_id(ledger, workspace.identify_safely(campaign))
-    if number is None or campaign.policy.retention is None:
+    if number is None or _find_retention(campaign) is None:
         return
     for wave in list_waves(workspace, ledger, campaign) or [""]:
         with ledger.reading() as connection:
             found = find_prunable(connection, number, wave)
-        if found.launches or found.results:
+        if found.launches or found.results or found.unsettled:
             yield _Part(campaign, number, wave, found)
 
 
 def _find_reason(workspace: Workspace, part: _Part) -> str | None:
     """Return why a campaign's texts and answers stay for now; None if they go."""
-    found, retention = part.found, part.campaign.policy.retention
+    found, retention = part.found, _find_retention(part.campaign)
     if found.last_at is not None and retention is not None:
         ends = datetime.fromisoformat(found.last_at) + retention
         if ends > workspace.now():
