@@ -119,6 +119,9 @@ def _list_required(targets: YamlDocument, current: Path) -> Iterator[RequiredRul
         line = targets.position(["require", name], at_key=True).line
         is_most = isinstance(bound, str) and bound.startswith("<=")
         yield RequiredRule(name, int(bound[2:]) if is_most else bound, f"{shown}:{line}")
+        if name == "send_between" or bound == "legal":
+            # What waits at the service behind an open survey leaves at any hour.
+            yield RequiredRule("open_session", "complete", f"{shown}:{line}")
 
 
 def name_taker(problem: Diagnostic, campaign: Path) -> Diagnostic:
