@@ -346,15 +346,28 @@ def test_a_campaign_is_found_by_name_and_file(tested: Suite) -> None:
     assert tested.run("test", "campaigns/pulse.yaml") == "1 campaign test passed.\n"
     file.write_text(text.replace("campaign: pulse", "campaign: puls"), encoding="utf-8")
     assert "there is no campaign 'puls': did you mean `pulse`?" in tested.run("test", code=1)
-    assert tested.run("test", "campaigns/pulse.yaml") == "0 campaign tests passed.\n"
-    file.write_text(text, encoding="utf-8")
+    tested.run("test", "campaigns/pulse.yaml", code=1)
+    file.write_text(f"{text}{text.splitlines()[-1]}\n", encoding="utf-8")
     (tested.folder / "campaigns/pulse.yaml").write_text("version: 1\nname: pulse\n", encoding="utf-8")
-    assert "the campaign pulse has errors" in tested.run("test", code=1)
+    shown = tested.run("test", code=1)
+    assert shown.count("the campaign pulse has errors") == 1, "once for two tests"
+    assert "0 campaign tests passed, 2 failed." in shown
+
+
+def test_that_there_are_no_tests_is_said(tested: Suite) -> None:
+    """Without tests the place where they are looked for is named; a path without any is an error."""
+    tested.write(list_messages('{id: hi, text: "Hi"}'), "expect: {message: hi}")
+    for path in ("campaigns/people.csv", "campaigns/pulse.yaml"):
+        (tested.folder / "campaigns/tests/pulse.yaml").unlink(missing_ok=True)
+        assert tested.run("test", path, code=1) == ""
+        assert f"there are no campaign tests of {path}" in tested.errors
+    said = "There are no campaign tests: they are looked for in `campaigns/tests/`.\n"
+    assert tested.run("test") == said
 
 
 def test_reasons_are_those_of_plans() -> None:
     """The reasons that tests may expect are reasons of plans, save those about all people."""
-    of_all = {"unresolved", "opt_out_doubtful", "not_sampled", "enough", "later_step", "paused", "over_limit"}
+    of_all = {"unresolved", "not_sampled", "enough", "later_step", "paused", "over_limit"}
     found = json.loads(schema_text("tests"))["$defs"]["expectation"]["properties"]["none"]["enum"]
     assert set(found) == REASONS.keys() - of_all
 
