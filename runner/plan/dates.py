@@ -19,21 +19,24 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.ledger.fingerprint import TargetKey
     from runner.plan.decisions import Decision
+    from runner.timing.legal_hours import LawBook
 
 
 class Dates:
     """A reader of recipients' dates, for the planned messages.
 
     `columns` are the columns that they go by, by their places; None for those that go by none. `key` is of
-    the recorded fingerprints; None if there are none.
+    the recorded fingerprints; None if there are none. The `law` may move texts to earlier hours.
     """
 
-    def __init__(self, campaign: Campaign, messages: Sequence[Message], key: TargetKey | None) -> None:
+    def __init__(
+        self, campaign: Campaign, messages: Sequence[Message], key: TargetKey | None, law: LawBook | None
+    ) -> None:
         self.columns = [campaign.find_date_column(message) for message in messages]
         self._key = key
-        # Without the laws: a lost launch that went earlier because of one is held, and not adopted.
+        zones, purpose = campaign.policy.timezone_unknown, campaign.policy.purpose
         self._clock = Timekeeper(
-            campaign.schedule, timezone_unknown=campaign.policy.timezone_unknown, no_rule="schedule"
+            campaign.schedule, timezone_unknown=zones, law=law, purpose=purpose, no_rule="schedule"
         )
         self._rules = list(map(campaign.find_when, messages))
 

@@ -78,7 +78,8 @@ class Decider:
         self._known = known
         self._key = key
         self._context = context
-        self._dates = Dates(campaign, [one.message for one in compiled], key)
+        # Without the laws: a lost launch that went earlier because of one is held, and not adopted.
+        self._dates = Dates(campaign, [one.message for one in compiled], key, None)
         self._draw = Draw(campaign.variants) if campaign.variants is not None else None
         self._sampled_below = None if context is None or ignore_time else context.sampled_below
         self._draw_sample = draw_shares(campaign.sample.seed, "sample") if campaign.sample else None

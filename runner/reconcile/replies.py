@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from runner.service.client import ServiceClient
     from runner.service.model import ResultRecord
 
-_STATES: Mapping[Kind, State] = {"sure": "confirmed", "doubtful": "doubtful"}
+STATES: Mapping[Kind, State] = {"sure": "confirmed", "doubtful": "doubtful"}
+"""The states of opt-outs, by the kind of reply."""
 _GRAVEST: tuple[Kind, ...] = ("sure", "doubtful", "opt_in", "answer")
 _FEWEST_DIGITS = 4
 """Digits at a phone's end by which one of a launch's people can be told from the others."""
@@ -109,8 +110,8 @@ class ReplyScreen:
         opt_outs, proposals = list[OptOut](), list[OptIn]()
         for record, reading in requests:
             guid, author = record.result_guid, key.fingerprint(record.participant_phone_number)
-            if reading.kind in _STATES:
-                opt_outs.append(OptOut(author, guid, "reply", _STATES[reading.kind], self.at))
+            if reading.kind in STATES:
+                opt_outs.append(OptOut(author, guid, "reply", STATES[reading.kind], self.at))
             else:
                 proposals.append(OptIn(guid, author, record.created, self.at))
         add_replies(connection, key.target, opt_outs)
@@ -120,7 +121,7 @@ class ReplyScreen:
         """Hold the people of launches with opt-outs, sure or doubtful, that have no certain author."""
         key, held = self.key, list[OptOut]()
         for record, reading in requests:
-            if reading.kind not in _STATES:
+            if reading.kind not in STATES:
                 continue
             phones, is_whole = self._list_people(record)
             if (written := record.participant_phone_number).startswith("+"):

@@ -223,7 +223,7 @@ class _Gallery:
             for code in ((None,) if campaign.languages is None else campaign.languages.known)
         }
         draw = None if campaign.variants is None else Draw(campaign.variants)
-        dates = Dates(campaign, [one.message for one in compiled], None)
+        dates = Dates(campaign, [one.message for one in compiled], None, None)
         return cls(campaign, compiled, finders, draw, read_excluded(campaign, Problems()), language, dates)
 
     def show_one(self, phone: str) -> Preview:

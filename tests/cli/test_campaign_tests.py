@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -142,6 +143,10 @@ campaigns/tests/pulse.yaml:5:121: error: t3: expected `nudge`; they get nothing:
         ),
         ("at: 2026-12-01T10:00, expect: {message: aks}", "there is no message `aks`: did you mean `ask`?"),
         ("at: 2026-12-01T10:00, arm: a, expect: {message: ask}", "there is no arm `a`"),
+        (
+            "at: 2026-12-01T10:00, arm: control_group, expect: {message: ask}",
+            "there is no arm `control_group`",
+        ),
     ],
 )
 def test_a_test_that_means_nothing_is_refused(tested: Suite, rest: str, said: str) -> None:
@@ -161,6 +166,11 @@ def test_a_test_that_means_nothing_is_refused(tested: Suite, rest: str, said: st
         (
             '{mobile: "+14155550101", agreed: shop}',
             "`first_name` is blank here, and the message `hi` needs it",
+        ),
+        ('{mobile: "+14155550101", Mobile: "12"}', "`mobile` and `Mobile` are one column"),
+        (
+            '{mobile: "+14155550101", vip: "yes"}',
+            "no part of the audience has all of these columns",
         ),
     ],
 )
@@ -190,7 +200,7 @@ def test_columns_have_their_meanings(tested: Suite) -> None:
 
 
 def test_an_arm_and_a_cap_count(tested: Suite) -> None:
-    """A test names the arm; the person's own texts count for the frequency cap."""
+    """A test names the arm, or the control group; the person's own texts count for the frequency cap."""
     hi, more = '{id: hi, text: "Hi"}', '{id: more, after: {message: hi, wait: 1d}, text: "More"}'
     rules = (
         "policy: {frequency_cap: {messages: 1, within: 7d}}\n"
@@ -202,24 +212,109 @@ def test_an_arm_and_a_cap_count(tested: Suite) -> None:
         "at: 2026-12-01T10:00, arm: warm, expect: {message: hi, says: Dear}",
         "at: 2026-12-03T10:00, arm: warm, sent: {hi: 2026-12-01T10:00}, expect: {message: more, none: capped}",
         "at: 2026-12-09T10:00, arm: warm, sent: {hi: 2026-12-01T10:00}, expect: {message: more}",
+        "at: 2026-12-01T10:00, arm: control_group, expect: {none: control_group}",
         rules=rules,
     )
-    assert tested.run("test") == "4 campaign tests passed.\n"
+    assert tested.run("test") == "5 campaign tests passed.\n"
+
+
+def test_replies_are_judged_as_reconcile_judges_them(tested: Suite) -> None:
+    """An answer that opts out, may do so, or is a phone's reaction is what it is once it has been read."""
+    ask = '{id: ask, questions: [{tag: why, text: "Why, {{ first_name }}?"}]}'
+    more = "{id: more, after: {message: ask, wait: 1h}, to: answered, text: More}"
+    rules = "policy: {opt_out_words: [genug], landlines: allow}\n"
+    replies = {
+        "STOP": "opted_out",
+        "Genug!": "opted_out",
+        "this is the wrong number": "opt_out_doubtful",
+        "Liked “Why, Ada?”": "not_qualified",
+        "Liked “it”": "to_send",
+        "Good, thanks": "to_send",
+    }
+    expected = (
+        f"answers: {{why: '{reply}'}}, expect: {{message: more{'' if why == 'to_send' else f', none: {why}'}}}"
+        for reply, why in replies.items()
+    )
+    sent = "at: 2026-12-01T11:00Z, sent: {ask: 2026-12-01T10:00Z}"
+    tested.write(list_messages(ask, more), *[f"{sent}, {one}" for one in expected], rules=rules)
+    assert tested.run("test") == "6 campaign tests passed.\n"
+    phones = [f"+1415555012{place}" for place in range(len(replies))]
+    rows = "".join(f"{phone},Ada,shop\n" for phone in phones)
+    (tested.folder / "campaigns/people.csv").write_text(f"mobile,first_name,agreed\n{rows}", encoding="utf-8")
+    file = tested.folder / "campaigns/pulse.yaml"
+    inline = next(line for line in CAMPAIGN.splitlines(keepends=True) if "vip" in line)
+    file.write_text(file.read_text(encoding="utf-8").replace(inline, ""), encoding="utf-8")
+    tested.run("apply", "--auto-approve")
+    for phone, reply in zip(phones, replies, strict=True):
+        tested.reply(phone, reply)
+    tested.run("sandbox", "clock", "+1h")
+    tested.run("reconcile")
+    document = tested.check(tested.run("plan", "--format", "json"), "plan")
+    found = document["campaigns"][0]["messages"][1]
+    assert {why: found[why] for why in replies.values()} == Counter(replies.values())
+
+
+def test_a_number_that_means_two_responses_is_refused(tested: Suite) -> None:
+    """A number is that of a response in the list; one that is the value of another is refused with both."""
+    responses = "[{text: Good, value: 3}, {text: Fair, value: 2}, {text: Poor, value: 1}]"
+    ask = f'{{id: ask, questions: [{{tag: sat, text: "How?", scale: csat, responses: {responses}}}]}}'
+    low = "{id: low, after: {message: ask, wait: 1h}, to: {question: sat, values: 1}, text: Sorry}"
+    sent = "at: 2026-12-01T11:00Z, sent: {ask: 2026-12-01T10:00Z}"
+    found = tested.fail(
+        list_messages(ask, low),
+        f"{sent}, answers: {{sat: 1}}, expect: {{message: low}}",
+        f"{sent}, answers: {{sat: 2}}, expect: {{message: low, none: not_qualified}}",
+        f"{sent}, answers: {{sat: Poor}}, expect: {{message: low}}",
+    )
+    assert found == ["t1: 1 is the number of 'Good' in the list, and the value of 'Poor'"]
+
+
+def test_a_person_in_several_files_is_refused(tested: Suite) -> None:
+    """Where files with the same columns do not say the same of them, a test names the file."""
+    hi = '{id: hi, text: "Hi"}'
+    tested.write(
+        list_messages(hi),
+        "at: 2026-12-01T10:00Z, expect: {message: hi}",
+        "at: 2026-12-01T10:00Z, file: people.csv, expect: {message: hi}",
+        "at: 2026-12-01T10:00Z, file: leads.csv, expect: {none: no_consent}",
+        "at: 2026-12-01T10:00Z, file: lead.csv, expect: {none: no_consent}",
+    )
+    file = tested.folder / "campaigns/pulse.yaml"
+    text = file.read_text(encoding="utf-8")
+    more = (
+        "recipients:\n  - {csv: leads.csv, phone_column: mobile}\n  - {csv: more.csv, phone_column: mobile}\n"
+    )
+    text = text.replace("recipients:\n", more)
+    for name, columns in (("leads.csv", "mobile,first_name,agreed"), ("more.csv", "mobile,city")):
+        (file.parent / name).write_text(f"{columns}\n", encoding="utf-8")
+    file.write_text(f"{text}policy: {{consent: required}}\n", encoding="utf-8")
+    shown = tested.run("test", code=1)
+    assert "t1: leads.csv and people.csv both have these columns, and do not say the same of" in shown
+    assert "say where they are, as in `file: people.csv`" in shown
+    assert "t4: there is no part of the audience `lead.csv`: did you mean `leads.csv`?" in shown
+    assert "2 campaign tests passed, 2 failed." in shown
+    file.write_text(text, encoding="utf-8")
+    assert "t1" not in tested.run("test", code=1), "they are the same person where no consent is required"
+    tested.write(list_messages(hi), "expect: {message: hi}", people='{phone: "+12125550142"}')
+    assert tested.run("test") == "1 campaign test passed.\n", "in the file, and in the campaign itself"
 
 
 def test_a_person_has_their_dates(tested: Suite) -> None:
-    """A message by a date goes by the person's cell, and is sent once for it."""
+    """A message by a date goes by the person's cell, and is sent once for it, and again if it was moved."""
     remind = '{id: remind, when: {column: first_name, before: 24h}, text: "Tomorrow"}'
+    bring = "{id: bring, after: {message: remind, wait: 1h}, text: Bring it}"
     person = '{mobile: "+12125550142", first_name: 2026-12-24T10:00, agreed: shop}'
     tested.write(
-        list_messages(remind),
+        list_messages(remind, bring),
         "at: 2026-12-23T10:00, expect: {message: remind}",
         "at: 2026-12-22T10:00, expect: {none: deferred}",
         "at: 2026-12-25T10:00, expect: {none: missed}",
-        "at: 2026-12-23T11:00, sent: {remind: 2026-12-23T10:00}, expect: {none: already_sent}",
+        "at: 2026-12-23T10:59, sent: {remind: 2026-12-23T10:00}, expect: {message: remind, none: already_sent}",
+        "at: 2026-12-23T10:00, sent: {remind: 2026-12-21T10:00}, expect: {message: remind}",
+        "at: 2026-12-23T11:00, sent: {remind: 2026-12-23T10:00}, expect: {message: bring}",
         people=person,
     )
-    assert tested.run("test") == "4 campaign tests passed.\n"
+    assert tested.run("test") == "6 campaign tests passed.\n"
 
 
 def test_tests_are_no_campaigns(tested: Suite, tmp_path: Path) -> None:
@@ -251,15 +346,28 @@ def test_a_campaign_is_found_by_name_and_file(tested: Suite) -> None:
     assert tested.run("test", "campaigns/pulse.yaml") == "1 campaign test passed.\n"
     file.write_text(text.replace("campaign: pulse", "campaign: puls"), encoding="utf-8")
     assert "there is no campaign 'puls': did you mean `pulse`?" in tested.run("test", code=1)
-    assert tested.run("test", "campaigns/pulse.yaml") == "0 campaign tests passed.\n"
-    file.write_text(text, encoding="utf-8")
+    tested.run("test", "campaigns/pulse.yaml", code=1)
+    file.write_text(f"{text}{text.splitlines()[-1]}\n", encoding="utf-8")
     (tested.folder / "campaigns/pulse.yaml").write_text("version: 1\nname: pulse\n", encoding="utf-8")
-    assert "the campaign pulse has errors" in tested.run("test", code=1)
+    shown = tested.run("test", code=1)
+    assert shown.count("the campaign pulse has errors") == 1, "once for two tests"
+    assert "0 campaign tests passed, 2 failed." in shown
+
+
+def test_that_there_are_no_tests_is_said(tested: Suite) -> None:
+    """Without tests the place where they are looked for is named; a path without any is an error."""
+    tested.write(list_messages('{id: hi, text: "Hi"}'), "expect: {message: hi}")
+    for path in ("campaigns/people.csv", "campaigns/pulse.yaml"):
+        (tested.folder / "campaigns/tests/pulse.yaml").unlink(missing_ok=True)
+        assert tested.run("test", path, code=1) == ""
+        assert f"there are no campaign tests of {path}" in tested.errors
+    said = "There are no campaign tests: they are looked for in `campaigns/tests/`.\n"
+    assert tested.run("test") == said
 
 
 def test_reasons_are_those_of_plans() -> None:
     """The reasons that tests may expect are reasons of plans, save those about all people."""
-    of_all = {"unresolved", "opt_out_doubtful", "not_sampled", "enough", "later_step", "paused", "over_limit"}
+    of_all = {"unresolved", "not_sampled", "enough", "later_step", "paused", "over_limit"}
     found = json.loads(schema_text("tests"))["$defs"]["expectation"]["properties"]["none"]["enum"]
     assert set(found) == REASONS.keys() - of_all
 

@@ -11,6 +11,7 @@ from runner.cli.console import print_json, print_prose
 from runner.cli.encoding import print_text
 from runner.cli.options import format_option, path_scope
 from runner.cli.output.problems import human_lines, write_tests
+from runner.errors import RunnerError
 from runner.workflow.checking.suite import run_tests
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ def test(scope: Scope, format_: str) -> int:
         runner test campaigns/tests/customer-pulse.yaml --format github
     """
     run = run_tests(scope)
+    if scope.paths and not run.tests and run.is_passed:
+        words = f"there are no campaign tests of {', '.join(map(str, scope.paths))}"
+        raise RunnerError(
+            words, hint="they are in the folder `tests` beside campaigns, and name their campaign"
+        )
     if format_ == "json":
         print_json(run.document)
         return 0 if run.is_passed else 1

@@ -5,6 +5,7 @@ The person is a row of an audience file with one row, so that everything about t
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -19,12 +20,17 @@ from runner.campaign.conditions import build_answer_reader
 from runner.campaign.model import FileRecipients, InlineRecipient
 from runner.campaign.variants import Draw
 from runner.ledger.fingerprint import KnownPeople, OpenSession, TargetKey
-from runner.ledger.model import RecordedDeliveries, on_occasion
+from runner.ledger.model import DATE, RecordedDeliveries, on_occasion
 from runner.ledger.people.history import EarlierAnswer, EarlierLaunch, EarlierMessage
+from runner.optout.non_answer import find_non_answer
+from runner.optout.reply import classify, find_offered
 from runner.plan.dates import Dates
 from runner.plan.plan_context import PlanContext
+from runner.plan.planner import find_payloads
+from runner.reconcile.replies import STATES
 from runner.source.diagnostic import Diagnostic, Problems
 from runner.source.normalize import suggest
+from runner.source.quantity import read_number
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
 from runner.timing.dates import CellTime, read_time
@@ -37,13 +43,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.audience.audience import Recipient
-    from runner.campaign.message_model import Message
+    from runner.campaign.answers import AnswerValue
+    from runner.campaign.message_model import Question
     from runner.campaign.model import Campaign, RecipientSource
+    from runner.ledger.files.suppressions import State
     from runner.source.yaml import Key
+    from runner.text.outgoing import Definition
+    from runner.timing.legal_hours import LawBook
     from runner.workflow.checking.campaign_tests import CampaignTest
 
 _KEY = TargetKey.of("test", None)
 _INLINE = ("phone", "region", "timezone", "language")
+_HELD = "control_group"
+"""The arm of a test whose person is in the holdout."""
 _ANY_MOMENT = datetime(2000, 1, 1, 12, tzinfo=UTC)
 """The moment of tests of campaigns that do not go by the clock."""
 
@@ -92,27 +104,59 @@ class Stage:
         campaign = replace(campaign, recipients=(self._find_source(),), exclude=exclude)
         variants, arm = campaign.variants, self.test.written.get("arm")
         if arm is not None:
-            self.require_known(["arm"], "arm", arm, [one.id for one in variants.arms] if variants else [])
+            arms = () if variants is None else variants.arms
+            held = [_HELD] if variants is not None and variants.holdout else []
+            self.require_known(["arm"], "arm", arm, [*(one.id for one in arms), *held])
         if arm is None or variants is None:
             return campaign
-        arms = tuple(replace(one, weight=float(one.id == arm)) for one in variants.arms)
-        return replace(campaign, variants=replace(variants, arms=arms, holdout=0.0))
+        arms = tuple(replace(one, weight=float(arm in (one.id, _HELD))) for one in variants.arms)
+        return replace(campaign, variants=replace(variants, arms=arms, holdout=float(arm == _HELD)))
 
     def _find_source(self) -> RecipientSource:
-        """Return a source with the person alone, like the first that has all of their columns."""
-        person, given = self.test.written["person"], list[str]()
+        """Return a source with the person alone, like each part of the audience that they may be in."""
+        (first, own), *others = self._list_fitting()
+        chosen = self._make_source(first, own)
+        person = self._read_person(chosen)._replace(vars={}) if others else None
+        for other, columns in others:
+            made = self._make_source(other, columns)
+            if made != chosen and self._read_person(made)._replace(vars={}) != person:
+                names = f"{_find_file(first).name} and {_find_file(other).name}"
+                words = f"{names} both have these columns, and do not say the same of the person"
+                self.refuse(["person"], words, f"say where they are, as in `file: {_find_file(other).name}`")
+            chosen = made
+        return chosen
+
+    def _list_fitting(self) -> list[tuple[RecipientSource, list[str]]]:
+        """Return the parts of the audience that have all of the person's columns, each with its own."""
+        person, wanted = self.test.written["person"], self.test.written.get("file")
+        columns: dict[str, str] = {}
+        for name in person:
+            if (other := columns.setdefault(normalize_name(name), name)) != name:
+                words = f"`{other}` and `{name}` are one column"
+                self.refuse(["person", name], words, "write it once", at_key=True)
+        fitting: list[tuple[RecipientSource, list[str]]] = []
+        given: list[str] = []
         for source in self.written_campaign.recipients:
+            if wanted is not None and not _find_file(source).match(wanted):
+                continue
             own = read_header(source) if isinstance(source, FileRecipients) else [*_INLINE, *source.vars]
             known = {normalize_name(name) for name in ("phone", *own)}
             # The columns of a file that is not here are not known.
-            if not own or all(normalize_name(name) in known for name in person):
-                return self._make_source(source, own)
+            if not own or known.issuperset(columns):
+                fitting.append((source, own))
             given += own
-        plain = {normalize_name(name) for name in given}
-        unknown = next((name for name in person if normalize_name(name) not in plain), next(iter(person)))
-        words = f"no part of the audience has the column `{unknown}`{suggest(unknown, given)}"
-        hint = f"known: {', '.join(dict.fromkeys(given))}"
-        return self.refuse(["person", unknown], words, hint, at_key=True)
+        if fitting:
+            return fitting
+        if wanted is not None and not given:
+            names = [_find_file(one).name for one in self.written_campaign.recipients]
+            self.require_known(["file"], "part of the audience", wanted, names)
+        plain = {normalize_name(name) for name in ("phone", *given)}
+        unknown = [written for name, written in columns.items() if name not in plain]
+        words, hint = "no part of the audience has all of these columns", "write those of one file"
+        if unknown:
+            words = f"no part of the audience has the column `{unknown[0]}`{suggest(unknown[0], given)}"
+            hint = f"known: {', '.join(dict.fromkeys(given))}"
+        return self.refuse(["person", *unknown[:1]], words, hint, at_key=True)
 
     def _make_source(self, source: RecipientSource, columns: Sequence[str]) -> RecipientSource:
         person = self.test.written["person"]
@@ -128,17 +172,21 @@ class Stage:
         table = row.values(), [cells.get(name, "") for name in row]
         self.file.write_text("".join(map(_write_row, table)), encoding="utf-8")
         source = replace(source, path=self.file, location=str(self.file), rows=None, identity="")
-        return replace(source, encoding="utf-8", skips_invalid=False)
+        return replace(source, encoding="utf-8", skips_invalid=False, position=self.test.place("person"))
 
     @cached_property
     def person(self) -> Recipient:
         """The person, as the audience is read."""
+        return self._read_person(*self.campaign.recipients)
+
+    def _read_person(self, source: RecipientSource) -> Recipient:
         problems, tally = Problems(), AudienceTally()
-        names = frozenset(self.test.written["person"]) | self.campaign.date_columns
-        found = next(iterate_audience(self.campaign, names, problems, tally), None)
+        campaign = replace(self.written_campaign, recipients=(source,))
+        names = frozenset(self.test.written["person"]) | campaign.date_columns
+        found = next(iterate_audience(campaign, names, problems, tally), None)
         if found is None:
             raise StagingError(*self.place_problems(problems))
-        return found
+        return found._replace(file=self.file, line=1)
 
     def place_problems(self, problems: Problems) -> Iterator[Diagnostic]:
         """Yield errors about the person at their place in the test."""
@@ -152,7 +200,7 @@ class Stage:
         written = str(self.test.read(*keys))
         time, zone = read_time(written), self.campaign.schedule.timezone or self.person.timezone
         if not isinstance(time, CellTime):
-            self.refuse(keys, f"{written!r} is refused: {time.reason}", time.hint)
+            self.refuse(keys, f"{written!r} is refused: {time.reason}", time.hint.partition(";")[0])
         zones = (zone,) if zone else find_zones(self.person.phone) if time.time.tzinfo is None else ("UTC",)
         moments = {moment for one in zones for moment in time.find_moments(one)}
         if len(moments) != 1:
@@ -172,10 +220,17 @@ class Stage:
         return _ANY_MOMENT
 
     @cached_property
+    def _law(self) -> LawBook | None:
+        return load_law() if self.campaign.policy.quiet_hours == "legal" else None
+
+    @cached_property
     def sent(self) -> dict[str, tuple[str, datetime]]:
-        """The messages that the person has, by id: the delivery's key, and when it was sent."""
+        """The messages that the person has, by id: the delivery's key, and when it was sent.
+
+        What was sent before it was due by the person's date was for another date, before that was moved.
+        """
         messages = {one.id: index for index, one in enumerate(self.campaign.messages)}
-        dates = Dates(self.campaign, self.campaign.messages, self.key)
+        dates = Dates(self.campaign, self.campaign.messages, self.key, self._law)
         person = on_occasion(self.key.fingerprint(self.person.phone), self.campaign.wave)
         found = {}
         for name in self.test.written.get("sent", {}):
@@ -184,7 +239,9 @@ class Stage:
             if at > self.now:
                 words = f"`{name}` was sent after the moment of the test"
                 self.refuse(["sent", name], words, "write an earlier time, or a later `at`")
-            found[name] = dates.list_keys((person,), self.person, time)[-1], at
+            is_early = time is not None and at < dates.find_earliest(messages[name], self.person, time)
+            own = dates.list_keys((person,), self.person, time)[-1]
+            found[name] = on_occasion(person, DATE) if is_early else own, at
         return found
 
     @cached_property
@@ -195,11 +252,10 @@ class Stage:
     @cached_property
     def context(self) -> PlanContext:
         """The context of the plan: nothing is on record but what the test says."""
-        written, policy, key = self.test.written, self.campaign.policy, self.key
-        person, (earlier, has_open) = key.fingerprint(self.person.phone), self._read_answers()
-        is_open = has_open and not written.get("surveys_ended", False)
+        policy, key, law = self.campaign.policy, self.key, self._law
+        person, (earlier, has_open, barred) = key.fingerprint(self.person.phone), self._read_answers()
+        is_open = has_open and not self.test.written.get("surveys_ended", False)
         session = OpenSession(self.campaign.name, "read")
-        law = load_law() if policy.quiet_hours == "legal" else None
         caps = (policy.frequency_cap, *(law.list_caps() if law is not None else ()))
 
         def list_recent(within: timedelta) -> Iterable[tuple[str, str]]:
@@ -209,47 +265,73 @@ class Stage:
             now=self.now,
             law=law,
             earlier=earlier,
-            suppressions=KnownPeople.gather(key, [(person, "confirmed")] * written.get("opted_out", False)),
+            suppressions=KnownPeople.gather(key, [(person, state) for state in barred]),
             sessions=KnownPeople.gather(key, [(person, session)] * is_open) or None,
             recent={cap.within: KnownPeople.gather(key, list_recent(cap.within)) for cap in caps if cap},
         )
 
-    def _read_answers(self) -> tuple[dict[str, EarlierMessage], bool]:
-        """Return the earlier messages with their answers, and whether a survey among them is open."""
+    def _read_answers(self) -> tuple[dict[str, EarlierMessage], bool, list[State]]:
+        """Return the earlier messages with their answers, whether a survey is open, and what bars the person.
+
+        Answers are judged as `reconcile` judges replies.
+        """
         campaign, compiler = self.campaign, TextCompiler(include_folder(self.campaign))
         endings, read = Endings(campaign, compiler), build_answer_reader(campaign, compiler)
         arm = Draw(campaign.variants).choose_arm(self.person.phone) if campaign.variants else None
         earlier = {
             name: EarlierMessage({one: EarlierLaunch(at, self.now)}) for name, (one, at) in self.sent.items()
         }
-        asked = {one.id: dict(self._list_responses(one)) for one in campaign.messages}
+        barred: list[State] = ["confirmed"] * self.test.written.get("opted_out", False)
         surveys = set(campaign.list_surveys() & self.sent.keys())
         for tag, written in self.test.written.get("answers", {}).items():
-            self.require_known(
-                ["answers", tag], "question", tag, [one for each in asked.values() for one in each]
-            )
-            got = [name for name in self.sent if tag in asked[name]]
-            if not got:
-                hint = "say when they got it, as in `sent: {ask: 2026-11-29T10:00}`"
-                words = f"they answer `{tag}`, and have got no message that asks it"
-                self.refuse(["answers", tag], words, hint, at_key=True)
-            message = max(got, key=lambda name: self.sent[name][1])
+            message, question = self._find_question(tag)
             (delivery, at), answer = self.sent[message], _write_cell(written)
             value = read(tag, message, arm.id if arm else "", answer)
-            responses = asked[message][tag]
-            if value is None or (responses and value.label is None):
-                self.require_known(["answers", tag], f"response to `{tag}`:", answer, responses)
-            else:
-                earlier[message].answers[tag] = {delivery: EarlierAnswer(at, value)}
-            earlier[message].answered.add(delivery)
+            self._check_answer(tag, answer, question, value)
             if endings.ends(message, tag, answer):
                 surveys.discard(message)
-        return earlier, bool(surveys)
+            definition = self._definitions.get(message, {})
+            offered = find_offered(definition, tag, "") or [one.source for one in question.responses]
+            kind = classify(answer, offered=offered, words=campaign.policy.opt_out_words).kind
+            barred += [STATES[kind]] if kind in STATES else []
+            if offered or not find_non_answer(answer, json.dumps(definition, ensure_ascii=False)):
+                earlier[message].answered.add(delivery)
+                if value is not None:
+                    earlier[message].answers[tag] = {delivery: EarlierAnswer(at, value)}
+        return earlier, bool(surveys), barred
 
-    def _list_responses(self, message: Message) -> Iterator[tuple[str, list[str]]]:
-        """Yield the questions of a message, by tag, with their responses."""
-        for _, question in self.campaign.list_ways(message):
-            yield question.tag, [one.source for one in question.responses]
+    @cached_property
+    def _definitions(self) -> dict[str, Definition]:
+        """The messages as the person gets them, by id, but for those that lack a variable."""
+        offers = find_payloads(self.campaign, RecordedDeliveries({}, {}), None, None)
+        return {one.message.id: one.payload.definition for one in offers[self.person.phone]}
+
+    def _find_question(self, tag: str) -> tuple[str, Question]:
+        """Return the question that an answer is to, and the message that asks it: the latest one sent."""
+        list_ways, messages = self.campaign.list_ways, self.campaign.messages
+        asked = {(one.id, question.tag): question for one in messages for _, question in list_ways(one)}
+        self.require_known(["answers", tag], "question", tag, [known for _, known in asked])
+        got = [name for name in self.sent if (name, tag) in asked]
+        if not got:
+            hint = "say when they got it, as in `sent: {ask: 2026-11-29T10:00}`"
+            words = f"they answer `{tag}`, and have got no message that asks it"
+            self.refuse(["answers", tag], words, hint, at_key=True)
+        message = max(got, key=lambda name: self.sent[name][1])
+        return message, asked[message, tag]
+
+    def _check_answer(self, tag: str, answer: str, question: Question, value: AnswerValue | None) -> None:
+        """Refuse what is no response, and the number of one response that is the value of another."""
+        responses, number = [one.source for one in question.responses], read_number(answer)
+        if value is None or (responses and value.label is None):
+            self.require_known(["answers", tag], f"response to `{tag}`:", answer, responses)
+        elif number in question.values and number not in (None, value.value) and answer != value.label:
+            other = responses[question.values.index(number)]
+            words = f"{answer} is the number of {value.label!r} in the list, and the value of {other!r}"
+            self.refuse(["answers", tag], words, "write the response itself")
+
+
+def _find_file(source: RecipientSource) -> Path:
+    return source.path if isinstance(source, FileRecipients) else source.position.file
 
 
 def _is_readable(source: RecipientSource) -> bool:

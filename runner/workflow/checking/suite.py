@@ -15,7 +15,7 @@ from runner.source.diagnostic import Problems
 from runner.source.normalize import suggest
 from runner.text.preview import list_bubbles
 from runner.wording import count_words
-from runner.workflow.campaigns import load_campaigns, show_path
+from runner.workflow.campaigns import DEFAULT_FOLDER, TESTS, load_campaigns, show_path
 from runner.workflow.checking.campaign_tests import CampaignTest, find_test_files, read_tests
 from runner.workflow.checking.staging import Stage, StagingError
 from runner.workflow.checking.validate import ListedProblem, list_problems
@@ -82,6 +82,8 @@ class SuiteRun(Described):
     @property
     def summary(self) -> str:
         """The numbers of tests that passed and failed, in words."""
+        if not self.tests and self.is_passed:
+            return f"There are no campaign tests: they are looked for in `{DEFAULT_FOLDER}/{TESTS}/`"
         count = Counter(passed for _, passed in self.tests)
         words = f"{count_words(count[True], 'campaign test')} passed"
         words += f", {count[False]:,} failed" if count[False] else ""
@@ -110,6 +112,8 @@ def run_tests(scope: Scope) -> SuiteRun:
     run = SuiteRun()
     named = {one.resolve() for one in scope.paths if one.is_file()}
     loaded: dict[Path, Loaded] = {}
+    # A campaign that cannot be tested is so for each test of it.
+    said: set[Diagnostic] = set()
     for file in find_test_files(scope.paths):
         tests, problems = read_tests(file)
         run.problems.extend(problems)
@@ -123,7 +127,8 @@ def run_tests(scope: Scope) -> SuiteRun:
             if named and named.isdisjoint(about):
                 continue
             found = _run(test, campaign) if campaign else [_refuse_campaign(test, loaded[test.folder])]
-            run.problems.extend(found)
+            run.problems.extend(one for one in found if one not in said)
+            said.update(found)
             run.tests.append((test, not found))
     return run
 
