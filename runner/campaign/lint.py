@@ -103,7 +103,8 @@ def silence_warnings(
             yield SilencedWarnings(campaign.name, one.code, count, one.reason)
         elif is_last:
             words = f"`{one.code}` silences nothing: there is no such warning about this file"
-            problems.add(one.position.problem("ignore-unused", words, "take it out", "warning"))
+            hint = "take it out: errors, and warnings about rows, cannot be silenced"
+            problems.add(one.position.problem("ignore-unused", words, hint, "warning"))
 
 
 def find_lint(campaign: Campaign, law: LawBook, list_places: ListPlaces) -> Iterator[Diagnostic]:
