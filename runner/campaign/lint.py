@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from runner.audience.phone_search import find_phones, list_regions
 from runner.document import Part, Positive
 from runner.optout.reply import classify
 from runner.source.normalize import normalize
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
-from runner.wording import hide_phones
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -217,11 +217,15 @@ def _find_personal_tags(campaign: Campaign) -> Iterator[Diagnostic]:
     for message in campaign.messages:
         named += [("id", message.id, message.position)]
         named += [("tag", tag, message.position) for tag in campaign.list_tags(message.id)]
+        for sent in campaign.list_arms(message.id).values() or (message,):
+            named += [("question's tag", one.tag, one.text.position) for one in sent.questions]
+    regions = list_regions(campaign.recipients)
     for kind, name, place in named:
-        what = "a phone number" if hide_phones(name) != name else "an e-mail address"
+        has_phone = any(find_phones(name, regions))
         if "{{" in name or "{%" in name:
             words, hint = "a template, which is not filled in here", "write a fixed text"
             yield place.problem("tag-personal-data", f"the {kind} {name!r} has {words}", hint, "warning")
-        elif hide_phones(name) != name or _MAIL.search(name):
+        elif has_phone or _MAIL.search(name):
+            what = "a phone number" if has_phone else "an e-mail address"
             words = f"the {kind} seems to have {what}: it is seen at the service and in the repository"
             yield place.problem("tag-personal-data", words, "write no person's data in it", "warning")
