@@ -277,6 +277,7 @@ def _compare(
         gaps = "".join(f": {one}" for one in [", ".join(cost.document().list_gaps())] if one)
         yield f"what it costs is not known{gaps}, and {said}"
     elif cost.prices.currency != bound.currency:
-        yield f"it could cost {cost.prices.write(span)}, and {said}, another currency than the target's"
+        words = f"another currency than the target's: write it in {cost.prices.currency}"
+        yield f"it could cost {cost.prices.write(span)}, and {said}, {words}"
     elif span.most > bound.amount:
         yield f"it could cost {cost.prices.write(span)}, and {said}"

@@ -159,7 +159,10 @@ def test_missing_price_is_named(world: World) -> None:
     [
         ("0.05 USD", None),
         ("0.04 USD", "it could cost 0.02 to 0.05 USD, and limits.cost is 0.04 USD"),
-        ("9 EUR", "it could cost 0.02 to 0.05 USD, and limits.cost is 9 EUR, another currency than the"),
+        (
+            "9 EUR",
+            "it could cost 0.02 to 0.05 USD, and limits.cost is 9 EUR, another currency than the target's: write it in USD",
+        ),
     ],
 )
 def test_limit_of_cost_stops_a_plan(world: World, limit: str, words: str | None) -> None:
@@ -268,8 +271,14 @@ def test_sums_are_exact(
 
 @pytest.mark.parametrize(
     ("amount", "currency", "shown"),
-    [("0.005", "USD", "0.01"), ("0.0049", "USD", "0.00"), ("12.5", "JPY", "13"), ("1.2345", "KWD", "1.235")],
+    [
+        ("0.005", "USD", "0.01"),
+        ("0.0049", "USD", "0.0049"),
+        ("0", "USD", "0.00"),
+        ("12.5", "JPY", "13"),
+        ("1.2345", "KWD", "1.235"),
+    ],
 )
 def test_amounts_are_rounded_to_the_minor_unit(amount: str, currency: str, shown: str) -> None:
-    """Amounts are rounded once, half away from zero, to what the currency has."""
+    """Amounts are rounded once, half away from zero, to what the currency has; nothing above zero looks free."""
     assert round_money(Decimal(amount), currency) == shown
