@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING
 
 import phonenumbers
 
+from runner.campaign.model import FileRecipients
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from runner.campaign.model import RecipientSource
+
+_USUAL_REGION = "US"
+"""Whose national numbers are looked for where an audience names no region."""
 
 _MAY_HOLD = re.compile(r"(?:\d[^\d\w]{0,3}){6}\d")
 _NO_PHONE = re.compile(
@@ -23,6 +30,12 @@ _CALLED_ABROAD = re.compile(r"(?<![\d+])00(?=[1-9])")
 _PLAIN = re.compile(r"(?<![\w+])[1-9]\d{9,14}(?!\w)")
 _FICTION = re.compile(r"\+1\d{3}55501\d\d|\+447700900\d{3}|\+3363998\d{4}")
 """Numbers for films and examples: of NANPA (555-0100 to 0199), Ofcom, and ARCEP (decision 2012-0855)."""
+
+
+def list_regions(sources: Iterable[RecipientSource]) -> list[str]:
+    """Return the regions whose national numbers are looked for beside some audiences."""
+    named = (one.region if isinstance(one, FileRecipients) else one.country for one in sources)
+    return sorted({region or _USUAL_REGION for region in named}) or [_USUAL_REGION]
 
 
 def find_phones(text: str, regions: Iterable[str]) -> Iterator[tuple[int, int, str]]:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from runner.audience.consent import find_date_problem
+from runner.audience.consent import find_date_problem, fold_word, is_refusal
 from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file
 from runner.audience.phone import REGION_HINT, find_region_fault
@@ -80,10 +80,22 @@ def check_campaign(
             yield from _check_region(source, document, [key, index, "region"])
             if isinstance(source, FileRecipients):
                 yield from _check_encoding(source, document, [key, index, "encoding"])
+                yield from _check_yes(source, document, [key, index, "consent", "yes"])
                 yield from check_file(source, roots, urls)
             elif source.consent is not None and source.consent.date is not None:
                 place = document.position([key, index, "consent", "date"])
                 yield from filter(None, (find_date_problem(source.consent.date, place),))
+
+
+def _check_yes(source: FileRecipients, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
+    """Yield a problem for each word below `yes` that says no. An x may be a tick, if a campaign says so."""
+    for index, word in enumerate(source.consent.yes if source.consent is not None else ()):
+        if is_refusal(word) and fold_word(word) != "x":
+            yield document.position([*path, index]).problem(
+                "consent-yes-says-no",
+                f"{word!r} is a word for no consent, and stands below `yes`",
+                "take it out; if people did agree, say so in the file in other words",
+            )
 
 
 def _check_file_name(campaign: Campaign) -> Iterator[Diagnostic]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from runner.audience.phone_search import find_phones, list_regions
 from runner.document import Part, Positive
 from runner.optout.reply import classify
 from runner.source.normalize import normalize
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
-from runner.wording import hide_phones
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,18 +29,22 @@ if TYPE_CHECKING:
 
 _SHORTENERS = (
     "bit.ly bitly.com tinyurl.com t.co goo.gl ow.ly is.gd v.gd buff.ly rebrand.ly cutt.ly t.ly rb.gy tiny.cc"
+    " lnkd.in shorturl.at t.cn"
 )
-_REST = r"[^\s\])]*[^\s\]).,;:!?]"
-_SHORTENED = rf"(?:https?://)?(?:www\.)?(?:{'|'.join(map(re.escape, _SHORTENERS.split()))})"
+_REST = r"[^\s\])'\"{]*[^\s\])'\"{.,;:!?]"
+_STARTS = r"(?<![A-Za-z0-9_.@/=&?%#-])"
+"""Where a link begins that is no part of another."""
+_SHORTENED = "|".join(map(re.escape, _SHORTENERS.split()))
+_SHORT_LINK = rf"(?:https?://(?:[^\s/?#@]*@)?)?(?:www\.)?(?:{_SHORTENED})\.?(?::\d+)?[/?](?:{_REST})?"
 _LINKS = (
     (
-        re.compile(rf"(?<![\w.@/-]){_SHORTENED}/{_REST}", re.IGNORECASE),
+        re.compile(rf"{_STARTS}{_SHORT_LINK}", re.IGNORECASE),
         "link-shortener",
         "goes through a public shortener: carriers filter such links",
         "write the whole address, or one of a domain of your own",
     ),
     (
-        re.compile(rf"http://{_REST}", re.IGNORECASE),
+        re.compile(rf"{_STARTS}http://{_REST}", re.IGNORECASE),
         "link-insecure",
         "is not https: anyone on the way can change what it shows",
         "write it with https://",
@@ -49,7 +53,14 @@ _LINKS = (
 """What may be wrong with links: patterns, codes, words, remedies. Carriers filter public shorteners (CTIA
 Messaging Principles and Best Practices 2023, 5.3.1)."""
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+\.\w")
-_WORD = re.compile(r"[^\W\d_]+")
+_ADDRESS = re.compile(r"[!-~]*(?:@|://|\.\w+/)[!-~]*", re.ASCII)
+_OPTING_OUT = re.compile(
+    r"\b(?:opt(?:ing)?[ -]?out|unsubscri\w+|(?:reply|text|send) (?:with )?\W?stop|abmeld\w+|abbestell\w+"
+    r"|d[ée]sabonn\w+|afmeld\w+|darse de baja|tu choi|từ chối)\b"
+    r"|退[订訂]|拒收|配信停止|수신 ?거부|إيقاف|إلغاء",
+    re.IGNORECASE,
+)
+"""Ways to say how to opt out without a word in capitals."""
 _LABELS = ("[QC]", "[AD]")
 """The labels of advertising in Vietnam (Decree 91/2020/ND-CP); Saudi Arabia has it in the sender's name."""
 _ASKED = {
@@ -92,7 +103,8 @@ def silence_warnings(
             yield SilencedWarnings(campaign.name, one.code, count, one.reason)
         elif is_last:
             words = f"`{one.code}` silences nothing: there is no such warning about this file"
-            problems.add(one.position.problem("ignore-unused", words, "take it out", "warning"))
+            hint = "take it out: errors, and warnings about rows, cannot be silenced"
+            problems.add(one.position.problem("ignore-unused", words, hint, "warning"))
 
 
 def find_lint(campaign: Campaign, law: LawBook, list_places: ListPlaces) -> Iterator[Diagnostic]:
@@ -139,10 +151,13 @@ def _find_lacking(campaign: Campaign, compiler: TextCompiler) -> Iterator[tuple[
 
 
 def _says_opt_out(text: str, own: tuple[str, ...]) -> bool:
-    """Return whether a text has a word that opts out: in capitals, as in `Reply STOP`, or `stop` itself."""
-    words = [one for one in _WORD.findall(text) if one == one.upper() or one.casefold() == "stop"]
-    is_own = any(f" {normalize(one)} " in f" {normalize(text)} " for one in own)
-    return is_own or any(classify(one).kind == "sure" for one in words)
+    """Return whether a text has, outside addresses, a word as STOP in capitals, an own one, or a phrase."""
+    said = _ADDRESS.sub(" ", text)
+    if _OPTING_OUT.search(said) or any(f" {normalize(one)} " in f" {normalize(said)} " for one in own):
+        return True
+    # Letters of scripts without capitals part words, as STOP is written between them without blanks.
+    words = "".join(one if one == "-" or one.upper() != one.lower() else " " for one in said).split()
+    return any(one.isupper() and classify(one).kind == "sure" for one in words)
 
 
 def _list_asking(
@@ -175,7 +190,8 @@ def _find_links(campaign: Campaign, compiler: TextCompiler) -> Iterator[Diagnost
         for text in sent.iterate_texts():
             said = compiler.outline(text, campaign.vars)
             for pattern, code, words, hint in _LINKS:
-                for found in pattern.finditer(said):
+                # A link may stand in a branch of the source that is not taken.
+                for found in list(pattern.finditer(said)) or pattern.finditer(text.source):
                     yield text.position.problem(code, f"{found[0]} {words}", hint, "warning")
 
 
@@ -188,11 +204,15 @@ def _find_personal_tags(campaign: Campaign) -> Iterator[Diagnostic]:
     for message in campaign.messages:
         named += [("id", message.id, message.position)]
         named += [("tag", tag, message.position) for tag in campaign.list_tags(message.id)]
+        for sent in campaign.list_arms(message.id).values() or (message,):
+            named += [("question's tag", one.tag, one.text.position) for one in sent.questions]
+    regions = list_regions(campaign.recipients)
     for kind, name, place in named:
-        what = "a phone number" if hide_phones(name) != name else "an e-mail address"
+        has_phone = any(find_phones(name, regions))
         if "{{" in name or "{%" in name:
             words, hint = "a template, which is not filled in here", "write a fixed text"
             yield place.problem("tag-personal-data", f"the {kind} {name!r} has {words}", hint, "warning")
-        elif hide_phones(name) != name or _MAIL.search(name):
+        elif has_phone or _MAIL.search(name):
+            what = "a phone number" if has_phone else "an e-mail address"
             words = f"the {kind} seems to have {what}: it is seen at the service and in the repository"
             yield place.problem("tag-personal-data", words, "write no person's data in it", "warning")

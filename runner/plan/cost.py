@@ -132,8 +132,8 @@ class PlannedCost(PricedAmounts, frozen=True):
 class _Kind(NamedTuple):
     """Properties that many texts share.
 
-    `least`, `most` and `largest` are SMS segments; `least` is None if the text is not known. `is_sure` is
-    whether it leaves for certain.
+    `least`, `most` and `repeated` (see `Payload`) are SMS segments; `least` is None if the text is not known.
+    `is_sure` is whether it leaves for certain.
     """
 
     message: int
@@ -141,7 +141,7 @@ class _Kind(NamedTuple):
     arm: str | None
     least: int | None
     most: int
-    largest: int
+    repeated: int
     is_now: bool = False
     is_sure: bool = False
 
@@ -201,17 +201,17 @@ class CostTally:
     def _count_units(self, kind: _Kind, compiled: CompiledMessage) -> tuple[int, int] | None:
         """Return what is paid for one text and its answers, at least and at most; None if not known."""
         renderer = compiled.renderers[kind.arm]
-        asked = self._prices.asked_again * sum(bool(one.responses) for one in renderer.message.questions)
+        again = self._prices.asked_again
         if self._prices.per == "render":
-            return renderer.renders_min, renderer.renders_max + asked
+            choices = sum(bool(one.responses) for one in renderer.message.questions)
+            return renderer.renders_min, renderer.renders_max + again * choices
         if kind.least is None or renderer.message.method == "VOICE":
             return None
-        # The largest text stands for each question that is asked again: its own size is not kept.
-        return kind.least, kind.most + asked * kind.largest
+        return kind.least, kind.most + again * kind.repeated
 
 
 def _measure(payload: Payload | None) -> tuple[int | None, int, int]:
-    return (None, 0, 0) if payload is None else (payload.segments, payload.segments_max, payload.largest)
+    return (None, 0, 0) if payload is None else (payload.segments, payload.segments_max, payload.repeated)
 
 
 def find_countries(phone: str) -> tuple[str, ...]:
@@ -277,6 +277,7 @@ def _compare(
         gaps = "".join(f": {one}" for one in [", ".join(cost.document().list_gaps())] if one)
         yield f"what it costs is not known{gaps}, and {said}"
     elif cost.prices.currency != bound.currency:
-        yield f"it could cost {cost.prices.write(span)}, and {said}, another currency than the target's"
+        words = f"another currency than the target's: write it in {cost.prices.currency}"
+        yield f"it could cost {cost.prices.write(span)}, and {said}, {words}"
     elif span.most > bound.amount:
         yield f"it could cost {cost.prices.write(span)}, and {said}"

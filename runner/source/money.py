@@ -33,13 +33,17 @@ def parse_money(text: str) -> Money:
 
 
 def round_money(amount: Decimal, currency: str) -> str:
-    """Return an amount rounded to the currency's minor unit, half away from zero: `12.35`."""
+    """Return an amount rounded to the currency's minor unit, half away from zero: `12.35`.
+
+    One that would come out as nothing is exact: `0.0001`.
+    """
     places = next((places for places, known in _PLACES.items() if currency in known), 2)
-    return f"{amount.quantize(Decimal(1).scaleb(-places), context=_EXACT):f}"
+    rounded = amount.quantize(Decimal(1).scaleb(-places), context=_EXACT)
+    return f"{amount.normalize(_EXACT) if amount and not rounded else rounded:f}"
 
 
 class Amounts(Part, frozen=True):
-    """The least and the most of an amount, as decimal text, rounded to the currency's minor unit.
+    """The least and the most of an amount, as decimal text, rounded to the minor unit unless that leaves 0.
 
     Attributes:
         least: in a plan, what is paid if nobody answers.

@@ -111,6 +111,7 @@ class Airtime(NamedTuple):
         largest: segments of the largest single text.
         segments_plain: segments of the whole conversation, with each text written plainly where that is
             shorter.
+        repeated: segments of the questions with responses, which are asked again after an invalid answer.
     """
 
     segments: int = 0
@@ -118,6 +119,7 @@ class Airtime(NamedTuple):
     segments_max: int = 0
     largest: int = 0
     segments_plain: int = 0
+    repeated: int = 0
 
 
 def question_as_asked(text: str, responses: Sequence[str]) -> str:
@@ -171,21 +173,23 @@ class OutgoingTexts:
             sum(one.segments for one in each),
             max((one.segments for one in each), default=0),
             sum(one.segments_plain for one in each),
+            sum(one.repeated for one in each),
         )
 
 
 def _measure(whole: str, text: str, choices: tuple[str, ...]) -> Airtime:
     """Return the airtime of a single text."""
     count = count_segments(whole)
+    repeated = count.segments if choices else 0
     if count.costly is None:
-        return _take_plain(count.segments)
+        return _take_plain(count.segments, repeated)
     plain = min(count.segments, _count_plainly(text, choices))
-    return Airtime(count.segments, count.costly, count.segments, count.segments, plain)
+    return Airtime(count.segments, count.costly, count.segments, count.segments, plain, repeated)
 
 
 @cache
-def _take_plain(segments: int) -> Airtime:
-    return Airtime(segments, None, segments, segments, segments)
+def _take_plain(segments: int, repeated: int) -> Airtime:
+    return Airtime(segments, None, segments, segments, segments, repeated)
 
 
 @lru_cache(maxsize=_MEMO_SIZE)

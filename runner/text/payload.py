@@ -50,6 +50,7 @@ class Payload(NamedTuple):
         segments_max: segments of the whole conversation: all questions once, and the conclusion.
         largest: segments of the largest single text.
         segments_plain: segments of the whole conversation, written plainly (`write_plainly`).
+        repeated: segments of the questions with responses, which are asked again after an invalid answer.
         language: of its texts; None if the campaign has no `languages`.
     """
 
@@ -60,6 +61,7 @@ class Payload(NamedTuple):
     segments_max: int = 0
     largest: int = 0
     segments_plain: int = 0
+    repeated: int = 0
     language: str | None = None
 
 

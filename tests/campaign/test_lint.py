@@ -71,6 +71,32 @@ def test_a_law_on_surveys_counts_where_laws_are_kept(tmp_path: Path) -> None:
     assert lint(tmp_path, "How was it?", "{}", law, [("VN",)]) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "is_said"),
+    [
+        ("Reply STOP to opt out.", True),
+        ("Opt out: https://acme.example/out", True),
+        ("配信停止はSTOPと返信", True),
+        ("您好。回复TD退订", True),
+        ("무료수신거부 0801234567", True),
+        ("أرسل إيقاف للإلغاء", True),
+        ("Отписаться: отправьте СТОП", True),
+        ("Antworte genug", True),
+        ("Our non-stop flights", False),
+        ("ALL DAY NON-STOP", False),
+        ("Your bus stop has moved. Stop by any time!", False),
+        ("Baja California from $99", False),
+        ("See https://acme.example/stop-to-opt-out", False),
+        ("See acme.example/STOP", False),
+        ("Write to STOP@acme.example", False),
+    ],
+)
+def test_a_way_out_is_said(tmp_path: Path, text: str, *, is_said: bool) -> None:
+    """Words in capitals, a campaign's own and phrases say how to opt out, in any script; addresses do not."""
+    policy = "{purpose: marketing, opt_out_words: [genug]}"
+    assert lint(tmp_path, text, policy, make_law("opt_out"), [("VN",)]) == [] if is_said else [OPT_OUT]
+
+
 def test_an_unknown_law_may_ask_for_a_way_out(tmp_path: Path) -> None:
     """Advertising to a place without a known law is warned of, if nothing says how to opt out."""
     (said,) = lint(tmp_path, "10% off", MARKETING, make_law(), [("US",), ("GB",)])

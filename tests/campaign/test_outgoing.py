@@ -84,6 +84,7 @@ def test_every_text_of_a_conversation_counts(definition: dict[str, Any], data: s
             min(count.segments, count_segments(plain).segments)
             for count, plain in zip(counts, iterate_plain(filled), strict=True)
         ),
+        repeated=sum(bubble.segments for bubble in bubbles if bubble.responses),
     )
 
 

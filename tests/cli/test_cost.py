@@ -136,6 +136,15 @@ def test_plan_tells_cost_in_words(world: World) -> None:
     assert "pulse: Cost: 0.02 to 0.05 USD now" in world.run("status")
 
 
+def test_only_choice_questions_count_again(world: World) -> None:
+    """What is asked again costs its own segments: not those of a long introduction or an open question."""
+    price(world, again=3, US="1")
+    survey = SURVEY.replace("Hello from Acme", "x" * 400).replace("Why?", "'" + "Why? " * 40 + "'")
+    world.write(survey, phones=("+14155550101",))
+    # 3 segments, 1 (asked up to 4 times), 2, and 1.
+    assert plan_cost(world)["now"] == {"least": "4.00", "most": "10.00"}
+
+
 def test_missing_price_is_named(world: World) -> None:
     """A country without a price makes the cost unknown, and is named with its people."""
     price(world, US="0.01")
@@ -150,7 +159,10 @@ def test_missing_price_is_named(world: World) -> None:
     [
         ("0.05 USD", None),
         ("0.04 USD", "it could cost 0.02 to 0.05 USD, and limits.cost is 0.04 USD"),
-        ("9 EUR", "it could cost 0.02 to 0.05 USD, and limits.cost is 9 EUR, another currency than the"),
+        (
+            "9 EUR",
+            "it could cost 0.02 to 0.05 USD, and limits.cost is 9 EUR, another currency than the target's: write it in USD",
+        ),
     ],
 )
 def test_limit_of_cost_stops_a_plan(world: World, limit: str, words: str | None) -> None:
@@ -247,14 +259,15 @@ def test_sums_are_exact(
         {
             "currency": "USD",
             "as_of": "2026-11-01",
+            "asked_again": 2,
             "countries": dict(zip(STARTS, map(str, prices), strict=True)),
         }
     )
     known = dict(zip(STARTS, prices, strict=True))
     tallies = CostTally(listed), CostTally(listed)
     least = most = Decimal(0)
-    for place, (phone, (opening, more, largest), is_now, is_sure) in enumerate(people):
-        text = Payload({}, "", opening, None, opening + more, largest)
+    for place, (phone, (opening, more, repeated), is_now, is_sure) in enumerate(people):
+        text = Payload({}, "", opening, None, opening + more, repeated=repeated)
         decision = (
             Decision(0, "to_send", text, may_queue=not is_sure)
             if is_now
@@ -263,7 +276,7 @@ def test_sums_are_exact(
         tallies[place % 2].add(find_countries(phone), [decision])
         price = known[next(one for one, start in STARTS.items() if phone.startswith(start))]
         least += price * opening * is_sure
-        most += price * (opening + more)
+        most += price * (opening + more + 2 * repeated)
     tallies[0].merge(tallies[1])
     cost = tallies[0].add_up([_COMPILED], lets_queue=False)
     assert cost.now is not None
@@ -275,8 +288,14 @@ def test_sums_are_exact(
 
 @pytest.mark.parametrize(
     ("amount", "currency", "shown"),
-    [("0.005", "USD", "0.01"), ("0.0049", "USD", "0.00"), ("12.5", "JPY", "13"), ("1.2345", "KWD", "1.235")],
+    [
+        ("0.005", "USD", "0.01"),
+        ("0.0049", "USD", "0.0049"),
+        ("0", "USD", "0.00"),
+        ("12.5", "JPY", "13"),
+        ("1.2345", "KWD", "1.235"),
+    ],
 )
 def test_amounts_are_rounded_to_the_minor_unit(amount: str, currency: str, shown: str) -> None:
-    """Amounts are rounded once, half away from zero, to what the currency has."""
+    """Amounts are rounded once, half away from zero, to what the currency has; nothing above zero looks free."""
     assert round_money(Decimal(amount), currency) == shown

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.audience.encoding import choose_encoding
-from runner.audience.phone_search import find_phones
+from runner.audience.phone_search import find_phones, list_regions
 from runner.campaign.model import FileRecipients
 from runner.git.command import Git, find_work_tree
 from runner.source.diagnostic import Diagnostic
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
 
-_USUAL_REGION = "US"
-"""Whose national numbers are looked for where an audience names no region."""
 _DIGIT = re.compile(r"\d")
 _SAMPLE = 1 << 16
 
@@ -34,8 +32,7 @@ def search_phones(paths: Sequence[Path], campaigns: Collection[Campaign]) -> Ite
     sources = [source for one in campaigns for source in (*one.recipients, *one.exclude)]
     declared = {Path(one.location).resolve() for one in sources if isinstance(one, FileRecipients)}
     inline = {(one.position.file.resolve(), one.position.line) for one in sources}
-    named = (one.region if isinstance(one, FileRecipients) else one.country for one in sources)
-    regions = sorted({region or _USUAL_REGION for region in named}) or [_USUAL_REGION]
+    regions = list_regions(sources)
     is_strict = any(one.policy.audience == "encrypted" for one in campaigns)
     for file in sorted({file for path in paths or (DEFAULT_FOLDER,) for file in _list_files(path)}):
         real = file.resolve()
