@@ -50,6 +50,7 @@ class PlanContext:
         waves: people texted by wave, the earliest wave first; empty without waves on record.
         opted_out: people on record who have opted out; None if the record is not read.
         last_run: the last one that sent the campaign and whose audience is on record; None if there is none.
+        was_sent: whether somebody on record was texted by the campaign, in whatever run.
     """
 
     now: datetime
@@ -70,6 +71,7 @@ class PlanContext:
     rollout: RolloutRecord | None = None
     opted_out: int | None = None
     last_run: Run | None = None
+    was_sent: bool = False
 
     @property
     def has_sessions(self) -> bool:

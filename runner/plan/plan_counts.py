@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, get_args
 
-from runner.plan.audience_guard import AudienceTraits
+from runner.plan.audience_guard import AudienceTraits, refuse_empty
 from runner.plan.cost import CostTally, find_countries, refuse_cost
 from runner.plan.decisions import round_up
 from runner.plan.digest import DeliveryDigest
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from runner.plan.cost import PlanCost
     from runner.plan.decisions import Assigned, Decision
     from runner.plan.model import Cause
-    from runner.source.diagnostic import Severity
+    from runner.source.diagnostic import Problems, Severity
     from runner.source.money import Prices
     from runner.text.payload import CompiledMessage, Payload
 
@@ -278,13 +278,18 @@ def list_refusals(
     audience: PlannedAudience,
     cost: PlanCost | None,
     target: str,
+    problems: Problems,
 ) -> tuple[str, ...]:
-    """Return, in words, the limits of a campaign and the rules of targets.yaml that a plan breaks."""
+    """Return, in words, the limits of a campaign and the rules of targets.yaml that a plan breaks.
+
+    `problems` has those of the campaign's files.
+    """
     limits = campaign.limits
     broken = find_broken_rules(campaign, messages, counts.people + counts.later)
     return (
         *find_refusals(limits, messages, counts.people),
         *audience.find_refusals(limits.recipients),
+        *refuse_empty(campaign, problems),
         *refuse_cost(campaign, cost, target, counts.people),
         *(words for _, words in broken),
     )
