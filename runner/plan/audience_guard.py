@@ -197,7 +197,7 @@ class PlannedAudience(Part, frozen=True):
         """Yield the warning about an `expected` without which the plan goes through: it hides what comes."""
         limit = campaign.limits.recipients
         if self.last and limit.expected and not any(self._find_broken(replace(limit, expected={}))):
-            words = "`expected` in limits.recipients is not needed: the audience is within `change`"
+            words = "`expected` in limits.recipients is not needed: the audience is about the same"
             hint = "take it out: while it stands, its figures are not compared with those of the last time"
             words += self._say_when()
             yield campaign.position.problem("expected-needless", words, hint, "warning")

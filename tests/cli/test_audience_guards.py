@@ -208,7 +208,7 @@ def test_what_is_expected_no_more_is_said(lists: Lists) -> None:
     assert "expected-needless" not in lists.errors
     lists.run("apply", "--auto-approve")
     lists.run("plan")
-    words = "`expected` in limits.recipients is not needed: the audience is within `change` as when it was last sent ("
+    words = "`expected` in limits.recipients is not needed: the audience is about the same as when it was last sent ("
     assert f"warning: {words}" in lists.errors
 
 
