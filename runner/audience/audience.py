@@ -354,7 +354,7 @@ def iterate_source(
     problems_of_rows, findings = _RowProblems(source, problems), Findings()
     phones = _open_phones(campaign, role, source, problems_of_rows, findings)
     before = problems.error_count
-    rows, read_phone, is_left_out = 0, phones.read, problems_of_rows.is_left_out
+    rows, found, read_phone, is_left_out = 0, 0, phones.read, problems_of_rows.is_left_out
     reads_consent = role == "recipients" and campaign.policy.consent == "required"
     entries = _open_entries(campaign, source, names, problems_of_rows, findings, reads_consent=reads_consent)
     for written, line, given, timezone, region, language, consent in entries:
@@ -362,16 +362,26 @@ def iterate_source(
         if is_left_out(line):
             continue
         rows += 1
+        found += len(numbers)
         for phone in numbers:
             yield line, phone, given, timezone, region, language, consent
     rows += problems_of_rows.invalid
     if problems.error_count == before:
         problems.extend(check_rows(source, rows))
+        if not found:
+            problems.add(_describe_empty(source, phones.file.name, role))
     tally.rows += rows
     tally.invalid += problems_of_rows.invalid
     tally.landlines += findings.counts["landline"]
     tally.blanked += findings.counts["cell-blank"]
     problems_of_rows.extend(findings.iterate_notes(phones.file, phones.column))
+
+
+def _describe_empty(source: RecipientSource, name: str, role: Role) -> Diagnostic:
+    """Return the warning about a source without a phone, by the name of its file."""
+    words = f"{name} has no phone: it {'adds' if role == 'recipients' else 'excludes'} nobody"
+    hint = "export the list again, or take its entry out if that is meant"
+    return source.position.problem("audience-empty", words, hint, "warning")
 
 
 def _open_entries(

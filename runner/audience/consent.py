@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from runner.audience.phone import mask_written
 from runner.campaign.model import FileRecipients
 from runner.source.diagnostic import Diagnostic, Position, Problems
+from runner.source.encrypted import quote_cell
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -144,6 +145,7 @@ def find_date_problem(written: str, place: Position) -> Diagnostic | None:
     if day is not None and day >= _FIRST_SMS:
         return None
     shown = written if DATE_LIKE.fullmatch(written) or day is not None else mask_written(written)
+    shown = quote_cell(place.file, shown)
     words = f"the date of consent {shown!r} is no ISO 8601 date since the first SMS, {_FIRST_SMS}"
     hint = "look up when the person agreed, and write year, month and day, as in 2026-03-01"
     return place.problem("recipient-consent-date", words, hint)

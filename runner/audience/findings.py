@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from runner.audience.phone import DAMAGE_WORDS, Damage, mask_written
 from runner.source.diagnostic import SHOWN_OF_A_KIND, Diagnostic
+from runner.source.encrypted import quote_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +91,7 @@ class Findings:
     def iterate_notes(self, file: Path, column: int) -> Iterator[Diagnostic]:
         """Yield a note of each kind, at its first line and `column` (from 1) of `file`."""
         if any(reading != "consent" for _, reading in self.words):
-            message = f"the words of consent were read so: {self._list_words()}"
+            message = f"the words of consent were read so: {self._list_words(file)}"
             yield Diagnostic("warning", "consent-words", message, file, 1, column, _YES_HINT)
         for finding, lines in self._lines.items():
             words = _WORDS.get(finding)
@@ -100,11 +101,15 @@ class Findings:
             message = self._describe(finding, lines)
             yield Diagnostic(severity, code, message, file, lines[0], column, hint)
 
-    def _list_words(self) -> str:
+    def _list_words(self, file: Path) -> str:
         parts = []
         for reading in ("consent", "no consent", "unknown"):
-            found = sorted((word, count) for (word, one), count in self.words.items() if one == reading)
-            shown = [f"{_show_word(word)} ({count:,})" for word, count in found[:SHOWN_OF_A_KIND]]
+            found = Counter[str]()
+            for (word, one), count in self.words.items():
+                if one == reading:
+                    found[quote_cell(file, word)] += count
+            listed = sorted(found.items())[:SHOWN_OF_A_KIND]
+            shown = [f"{_show_word(word)} ({count:,})" for word, count in listed]
             shown += [f"{len(found) - len(shown):,} more"] if len(found) > len(shown) else []
             name = "unknown, so no consent" if reading == "unknown" else reading
             parts += [f"{name}: {', '.join(shown)}"] if shown else []

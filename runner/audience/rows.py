@@ -29,6 +29,7 @@ from runner.audience.table import TableProblemError, name_columns, open_table
 from runner.campaign.model import ColumnKey, FileRecipients, InlineRecipient, Variables
 from runner.errors import SealedAudienceError
 from runner.source.diagnostic import Diagnostic, Problems
+from runner.source.encrypted import quote_cell
 from runner.source.normalize import suggest
 from runner.timing.dates import CellTime, read_time
 from runner.timing.legal_hours import check_region
@@ -183,7 +184,8 @@ class PhoneColumn:
 
     def _refuse(self, written: str, line: int, problem: PhoneProblem) -> Diagnostic:
         is_blank = not mend(written).text
-        words = f"the phone {mask_written(written.strip())!r} is refused: {problem.reason}"
+        shown = quote_cell(self.file, mask_written(written.strip()))
+        words = f"the phone {shown!r} is refused: {problem.reason}"
         message = "the phone is blank" if is_blank else words
         reason, hint = problem.reason, problem.hint
         return Diagnostic("error", self.code, message, self.file, line, self.column, hint, reason)
@@ -231,7 +233,7 @@ class PlaceColumn(Generic[Value]):
     def _refuse(self, written: str, line: int, problem: NameProblem) -> Diagnostic:
         name = written.strip()
         is_shown = sum(map(str.isdigit, name)) <= _MOST_DIGITS or (self.shown and self.shown.fullmatch(name))
-        shown = name if is_shown else mask_written(name)
+        shown = quote_cell(self.file, name if is_shown else mask_written(name))
         return Diagnostic(
             "error",
             self.code,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from runner.audience.encoding import BytePlace, choose_encoding, find_undefined, read_foreign
 from runner.source.diagnostic import Diagnostic, Position
-from runner.source.encrypted import EncryptedFileError, open_plain
+from runner.source.encrypted import EncryptedFileError, open_plain, quote_cell
 from runner.source.stand_in import find_stand_in
 
 if TYPE_CHECKING:
@@ -36,8 +36,10 @@ _ANEW_HINT = "export it again as “CSV UTF-8”"
 _ENCODING_HINT = "save it as “CSV UTF-8” in the spreadsheet"
 _MIXED_HINT = "rows of another file were added: save each file as “CSV UTF-8” before they are joined"
 _QUOTE_HINT = 'write a cell with a quote, separator or line break in "quotes", its own quotes doubled'
-_PHONE_LIKE = re.compile(r"""[\s'’="+(]*\d(?:[\s().,/-]{0,2}\d){9,14}[\s"]*|\d[.,]\d+[eE]\+?\d\d""")
-"""Ten to fifteen digits (ITU-T E.164, section 6.1), which are no column's name; dates have eight."""
+_PHONE_LIKE = re.compile(r"(?<!\w)\d(?:(?:[^\w:]|_){0,3}\d){6}|\d[.,]\d+[eE]\+?\d\d")
+"""Seven digits in any writing, which are no column's name; behind letters they are, as in `QID1234567`."""
+_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?:(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))?(?!\d)")
+"""Years, and days in eight digits: what is left of dates and seasons has fewer than seven."""
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
@@ -90,7 +92,7 @@ class Table:
 
     def find_column(self, name: str) -> int | None:
         """Return the index of a column, by its own name or the one that templates use (`name_columns`)."""
-        for names, fold in ((self.header, _fold_marks), (name_columns(self.header), normalize_name)):
+        for names, fold in ((self.header, fold_marks), (name_columns(self.header), normalize_name)):
             wanted = fold(name)
             if (found := next((i for i, one in enumerate(names) if fold(one) == wanted), None)) is not None:
                 return found
@@ -118,7 +120,7 @@ def normalize_name(name: str) -> str:
     return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", name)).casefold()
 
 
-def _fold_marks(name: str) -> str:
+def fold_marks(name: str) -> str:
     """Return a column's name for comparison with its marks: `Order` and `Order #` are two."""
     return re.sub(r"[\s_-]+", "", unicodedata.normalize("NFKC", name)).casefold()
 
@@ -267,14 +269,14 @@ def check_header(file: Path, line: int, header: list[str]) -> None:
     """Refuse a header, in this line from 1, that names no columns, or one twice; raises TableProblemError."""
     if not header:
         raise table_problem(file, 1, "csv-empty", "this file is empty", "its first row names the columns")
-    if any(_PHONE_LIKE.fullmatch(name) for name in header):
+    if any(_PHONE_LIKE.search(name) and _PHONE_LIKE.search(_YEAR.sub("", name)) for name in header):
         message = "the first row looks like a person, not like a header: there is a phone in it"
         raise table_problem(
             file, line, "csv-header-missing", message, "put a row above it that names the columns: phone, …"
         )
     seen: dict[str, str] = {}
     for name in filter(None, header):
-        folded = _fold_marks(name)
+        folded = fold_marks(name)
         if folded in seen:
             also = "" if seen[folded] == name else f" (also written `{seen[folded]}`)"
             message = f"the column `{name}` stands twice in the header{also}"
@@ -300,7 +302,7 @@ def _describe_foreign(file: Path, foreign: ForeignText) -> Diagnostic:
     if foreign.utf8_line is not None:
         message = f"this file mixes UTF-8 (line {foreign.utf8_line:,}) and another encoding (line {line:,})"
         return Position(file, line, column).problem("csv-encoding", message, _MIXED_HINT)
-    read = [f"{text!r} in {name}" for name, text in foreign.readings.items()]
+    read = [f"{quote_cell(file, text)!r} in {name}" for name, text in foreign.readings.items()]
     message = f"this row is not UTF-8: its text is {', '.join(read[:-1])}, or {read[-1]}"
     first = next(iter(foreign.readings))
     hint = f"write `encoding: {first}` beside the file, or the one that reads right, or {_ENCODING_HINT}"

@@ -7,11 +7,12 @@ last run that sent a text counts: for a new wave that of the wave before.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from runner.audience.table import fold_marks, normalize_name
 from runner.document import Count, Moment, Part, build
-from runner.source.diagnostic import Diagnostic
 from runner.source.json_schema import write_flow
 from runner.source.quantity import write_share
 from runner.wording import count_people, count_words
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import AudienceLimit, Campaign
     from runner.ledger.model import Run
     from runner.plan.plan_context import PlanContext
+    from runner.source.diagnostic import Diagnostic, Problems
 
 _MUCH = Fraction(3, 10)
 """The difference that is told of where a campaign gives no `change`."""
@@ -37,6 +39,8 @@ Figure = tuple[str, ...]
 """The path of a figure below `expected`: of people, of a list, or of a column's share of people."""
 _PEOPLE, _EXCLUDED, _OPTED_OUT = (("people",), ("excluded",), ("opted_out",))
 _LISTS = (_EXCLUDED, _OPTED_OUT)
+_COMPARED = (_PEOPLE, _EXCLUDED)
+"""Figures of lists in files, which a person must know where the record does not."""
 
 
 class AudienceTraits:
@@ -68,13 +72,16 @@ class AudienceTraits:
     def count_filled(self, names: Collection[str], default: str | None) -> dict[str, int]:
         """Return the people with a value, by column: of those that texts use (`names`), and with a meaning.
 
-        `default` is the language of people who have none; None without languages.
+        A text's column with the name of a meaning gets another one, as in `region in texts`. `default` is the
+        language of people who have none; None without languages.
         """
-        filled = Counter(dict.fromkeys(names, 0))
+        taken = set(map(normalize_name, _MEANINGS))
+        columns = {one: f"{one} in texts" if normalize_name(one) in taken else one for one in names}
+        filled = Counter(dict.fromkeys(columns.values(), 0))
         for (variables, (*consent, language, has_region, has_timezone)), count in self._found.items():
             meant = (*consent, language != default, has_region, has_timezone)
-            own = {name for name, is_there in zip(_MEANINGS, meant, strict=True) if is_there}
-            for name in own.difference(names).union(filter(names.__contains__, variables)):
+            own = [name for name, is_there in zip(_MEANINGS, meant, strict=True) if is_there]
+            for name in (*own, *(columns[one] for one in variables if one in columns)):
                 filled[name] += count
         return dict(sorted(filled.items()))
 
@@ -113,9 +120,11 @@ class PlannedAudience(Part, frozen=True):
         excluded: distinct phones of the lists to exclude.
         opted_out: people on record who have opted out; None if that is not known.
         filled: people with a value, by column: of those that texts use, and `consent`, `consent_date`,
-            `language` (another than the default), `region` and `timezone`.
+            `language` (another than the default), `region` and `timezone`; a text's column of such a name
+            is `region in texts`.
         last: what it was like when it was last sent to; None if that is not on record, or not known.
         differences: in words, what differs much from the last time.
+        was_sent: whether somebody was texted before, as far as is on record.
     """
 
     people: Count
@@ -124,6 +133,7 @@ class PlannedAudience(Part, frozen=True):
     filled: dict[str, Count]
     last: LastAudience | None
     differences: tuple[str, ...] = ()
+    was_sent: bool = False
 
     @classmethod
     def of(
@@ -133,7 +143,9 @@ class PlannedAudience(Part, frozen=True):
         default = None if campaign.languages is None else campaign.languages.default
         opted_out, run = (None, None) if context is None else (context.opted_out, context.last_run)
         filled = traits.count_filled(names, default)
-        found = cls(traits.count_people(), traits.excluded, opted_out, filled, _describe_last(run))
+        was_sent = context is not None and context.was_sent
+        last = _describe_last(run)
+        found = cls(traits.count_people(), traits.excluded, opted_out, filled, last, was_sent=was_sent)
         broken = {one.figure for one in found._find_broken(campaign.limits.recipients)}
         told = (one.words for one in found._find_notable() if one.figure not in broken)
         return found.replace(differences=tuple(told))
@@ -143,10 +155,15 @@ class PlannedAudience(Part, frozen=True):
         if limit.least is not None and self.people < limit.least:
             people = count_people(self.people)
             yield f"its audience has {people}, and limits.recipients.least is {limit.least:,}"
+        counted = sorted({*self.filled, *_MEANINGS})
+        for name in (one[-1] for one in limit.expected if len(one) > 1):
+            if fold_marks(name) not in map(fold_marks, counted):
+                yield f"limits.recipients.expected.filled has `{name}`, and counted are: {', '.join(counted)}"
         broken = [*self._find_broken(limit)]
         yield from (f"its audience: {one.words}" for one in broken[:-1])
         for last in broken[-1:]:
-            expected = {**limit.expected, **{one.figure: one.now for one in broken}}
+            found = (*limit.expected.items(), *((one.figure, one.now) for one in broken))
+            expected = dict({_fold(figure): (figure, value) for figure, value in found}.values())
             hint = f"if that is meant, write `expected: {_write_expected(expected)}` in limits.recipients"
             yield f"its audience: {last.words} ({hint})"
 
@@ -155,12 +172,16 @@ class PlannedAudience(Part, frozen=True):
         if limit.change is None:
             return
         beyond = f", beyond `change: {write_share(limit.change)}`"
+        expected = {_fold(figure): value for figure, value in limit.expected.items()}
         for figure, now, was in self._list_pairs():
-            base = limit.expected.get(figure, was)
-            if base is None or not _is_beyond(figure, now, base, limit.change):
-                continue
-            when = self._say_when() if figure not in limit.expected else " as `expected` in limits.recipients"
-            yield _Difference(figure, now, f"{_describe(figure, now, base)}{when}{beyond}")
+            base = expected.get(_fold(figure), was)
+            if base is not None and _is_beyond(figure, now, base, limit.change):
+                is_expected = _fold(figure) in expected
+                when = " as `expected` in limits.recipients" if is_expected else self._say_when()
+                yield _Difference(figure, now, f"{_compare(figure, now, base)}{when}{beyond}")
+            elif base is None and self.last is None and self.was_sent and now and figure in _COMPARED:
+                words = f"{_describe(figure, now)}, and there is no record of how many when it was last sent"
+                yield _Difference(figure, now, words)
 
     def _find_notable(self) -> Iterator[_Difference]:
         """Yield what differs much from the last time; of lists of people not to text, all that shrank."""
@@ -170,7 +191,16 @@ class PlannedAudience(Part, frozen=True):
             count = abs(now - was) * (self.people if len(figure) > 1 else 1)
             is_much = count >= _FEW and _is_beyond(figure, now, was, _MUCH)
             if is_much or (figure in _LISTS and now < was):
-                yield _Difference(figure, now, f"{_describe(figure, now, was)}{self._say_when()}")
+                yield _Difference(figure, now, f"{_compare(figure, now, was)}{self._say_when()}")
+
+    def find_needless(self, campaign: Campaign) -> Iterator[Diagnostic]:
+        """Yield the warning about an `expected` without which the plan goes through: it hides what comes."""
+        limit = campaign.limits.recipients
+        if self.last and limit.expected and not any(self._find_broken(replace(limit, expected={}))):
+            words = "`expected` in limits.recipients is not needed: the audience is about the same"
+            hint = "take it out: while it stands, its figures are not compared with those of the last time"
+            words += self._say_when()
+            yield campaign.position.problem("expected-needless", words, hint, "warning")
 
     def _say_when(self) -> str:
         return "" if self.last is None else f" as when it was last sent ({self.last.at[:10]})"
@@ -203,14 +233,23 @@ def _is_beyond(figure: Figure, now: Fraction, base: Fraction, change: Fraction) 
     return lost > 0 and (lost > change * base or not now) and (figure in _LISTS or lost >= _TRACE)
 
 
-def _describe(figure: Figure, now: Fraction, was: Fraction) -> str:
+def _fold(figure: Figure) -> Figure:
+    """Return a figure for comparison: columns are found without regard to case and blanks."""
+    return tuple(map(fold_marks, figure))
+
+
+def _compare(figure: Figure, now: Fraction, was: Fraction) -> str:
+    return f"{_describe(figure, now)}, not {f'{int(was):,}' if len(figure) == 1 else f'{float(was):.0%}'}"
+
+
+def _describe(figure: Figure, now: Fraction) -> str:
     if figure == _PEOPLE:
-        return f"{count_people(int(now))}, not {int(was):,}"
+        return count_people(int(now))
     if figure == _EXCLUDED:
-        return f"{count_words(int(now), 'phone')} in `exclude`, not {int(was):,}"
+        return f"{count_words(int(now), 'phone')} in `exclude`"
     if figure == _OPTED_OUT:
-        return f"{count_people(int(now))} on record opted out, not {int(was):,}"
-    return f"`{figure[-1]}` has a value for {float(now):.0%} of people, not {float(was):.0%}"
+        return f"{count_people(int(now))} on record opted out"
+    return f"`{figure[-1]}` has a value for {float(now):.0%} of people"
 
 
 def _write_expected(expected: Mapping[Figure, Fraction]) -> str:
@@ -227,8 +266,11 @@ def _describe_last(run: Run | None) -> LastAudience | None:
     return build(LastAudience, run.audience, filled=dict(run.audience.filled), at=run.started_at)
 
 
-def describe_empty(campaign: Campaign) -> Diagnostic:
-    """Return the warning about an audience without rows."""
-    place = campaign.recipients[0].position
-    words = "this campaign has no recipients: no row holds a phone"
-    return Diagnostic("warning", "audience-empty", words, place.file, place.line, place.column)
+def refuse_empty(campaign: Campaign, problems: Problems) -> Iterator[str]:
+    """Yield, in words, the campaign's lists without a phone that are among its problems, if it has `change`.
+
+    In a sum of several lists an emptied one may be within it.
+    """
+    for one in problems if campaign.limits.recipients.change is not None else ():
+        if one.code == "audience-empty" and one.file == campaign.file:
+            yield f"line {one.line}: {one.message}, and with `change` no list may be empty ({one.hint})"

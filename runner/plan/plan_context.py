@@ -52,6 +52,7 @@ class PlanContext:
         opted_out: people on record who have opted out; None if the record is not read.
         last_run: the last one that sent the campaign and whose audience is on record; None if there is none.
         pruned_at: when the answers of its wave were pruned: UTC, ISO 8601; None if they were not.
+        was_sent: whether somebody on record was texted by the campaign, in whatever run.
     """
 
     now: datetime
@@ -73,6 +74,7 @@ class PlanContext:
     opted_out: int | None = None
     last_run: Run | None = None
     pruned_at: str | None = None
+    was_sent: bool = False
 
     @property
     def has_sessions(self) -> bool:

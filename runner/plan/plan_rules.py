@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.plan.audience_guard import refuse_empty
 from runner.plan.cost import refuse_cost
 from runner.plan.plan_counts import find_refusals
 from runner.wording import count_people, show_time
@@ -12,16 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.plan.model import CampaignPlan
-    from runner.source.diagnostic import Diagnostic, Severity
+    from runner.source.diagnostic import Diagnostic, Problems, Severity
 
 _OF_ALL_MESSAGES = ("recipients", "renders", "cost", "rollout_above")
 """Rules on what all messages of a campaign may do together."""
 
 
-def list_refusals(plan: CampaignPlan, only: str | None, pruned_at: str | None) -> Iterator[str]:
+def list_refusals(
+    plan: CampaignPlan, only: str | None, pruned_at: str | None, problems: Problems
+) -> Iterator[str]:
     """Yield, in words, why a plan is not sent: the limits and rules that it breaks.
 
-    `only` is its one message, None for all; `pruned_at` is when answers to it were pruned, if they were.
+    `only` is its one message, None for all; `pruned_at` is when answers to it were pruned, if they were; `problems`
+    has those of the campaign's files.
     """
     if pruned_at is not None and plan.recipients_to_send:
         yield (
@@ -32,6 +36,7 @@ def list_refusals(plan: CampaignPlan, only: str | None, pruned_at: str | None) -
     yield from find_refusals(limits, plan.messages, plan.recipients_to_send)
     if audience is not None:
         yield from audience.find_refusals(limits.recipients)
+    yield from refuse_empty(plan.campaign, problems)
     yield from refuse_cost(plan.campaign, plan.cost, plan.target, plan.recipients_to_send)
     if only is not None:
         for rule in map(plan.campaign.rules.find, _OF_ALL_MESSAGES):

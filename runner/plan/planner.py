@@ -3,8 +3,7 @@
 A plan is made over the partitions of an audience: one in this process, or many on a cluster.
 
 In one process the audience is passed over twice: to count and to find every problem, then to send. The first
-pass keeps a number per payload, so that the second yields each launch as soon as all its recipients are
-there.
+pass keeps a number per payload, so that the second yields each launch as soon as it is complete.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from runner.campaign.model import DEFAULT_RECIPIENTS_PER_SEND, FileRecipients
 from runner.campaign.variants import draw_shares
 from runner.errors import PlanChangedError
 from runner.execution import LocalExecutor
-from runner.plan.audience_guard import PlannedAudience, describe_empty
+from runner.plan.audience_guard import PlannedAudience
 from runner.plan.cost import find_countries
 from runner.plan.decider import Decider
 from runner.plan.decisions import Decision, mark_follow_ups
@@ -243,10 +242,8 @@ def plan_partitions(
 def _add_up(
     going: AudiencePass, target: str, counts: PlanCounts, audience: AudienceTally, problems: Problems
 ) -> CampaignPlan:
-    """Return a campaign's plan; `problems` receives a warning about an empty audience."""
+    """Return a campaign's plan; `problems` has those of its files, and receives those of its limits."""
     campaign, compiled = going.campaign, going.compiled
-    if not audience.rows:
-        problems.add(describe_empty(campaign))
     lets_queue, is_paused = campaign.policy.open_session == "queue", going.pause is not None
     plans = [
         tally.add_up(one, audience, launches).replace(
@@ -259,6 +256,7 @@ def _add_up(
     ]
     cost = None if counts.cost is None else counts.cost.add_up(compiled, lets_queue=lets_queue)
     people = PlannedAudience.of(counts.audience, campaign, going.names, going.context)
+    problems.extend(people.find_needless(campaign))
     plan = CampaignPlan(
         campaign,
         target,
@@ -276,7 +274,7 @@ def _add_up(
         audience=people,
     )
     pruned_at = None if going.context is None else going.context.pruned_at
-    return replace(plan, refusals=tuple(list_refusals(plan, going.only, pruned_at)))
+    return replace(plan, refusals=tuple(list_refusals(plan, going.only, pruned_at, problems)))
 
 
 def _merge_said(parts: Sequence[SaidOnce]) -> list[Diagnostic]:

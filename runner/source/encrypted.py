@@ -17,6 +17,8 @@ from runner.errors import write_install_hint
 from runner.source.storage import open_binary
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from _typeshed import WriteableBuffer
 
 ENDING = ".age"
@@ -38,6 +40,11 @@ class EncryptedFileError(OSError):
 def is_encrypted(location: str) -> bool:
     """Return whether a path or URL is of a file encrypted with age, by its name."""
     return location.lower().endswith(ENDING)
+
+
+def quote_cell(file: Path, shown: str) -> str:
+    """Return a file's cell as messages show it: of an encrypted file nothing, since logs are plain."""
+    return "…" if is_encrypted(str(file)) else shown
 
 
 def open_plain(location: str, identity: str) -> BinaryIO:

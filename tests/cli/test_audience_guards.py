@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -85,9 +87,7 @@ def test_a_halved_list_stops_until_the_pull_request_says_so(lists: Lists) -> Non
     ("changed", "words"),
     [
         ({"people": 131}, "131 people, not 100"),
-        ({"people": 0}, "0 people, not 100"),
         ({"excluded": 6}, "6 phones in `exclude`, not 10"),
-        ({"excluded": 0}, "0 phones in `exclude`, not 10"),
         ({"named": 3}, "`name` has a value for 3% of people, not 100%"),
     ],
 )
@@ -140,4 +140,106 @@ def test_a_campaign_without_figures_on_record_is_not_compared(enter: Enter) -> N
         "filled": {"name": 100},
         "last": None,
         "differences": [],
+        "was_sent": False,
     }
+
+
+EMPTY = "export the list again, or take its entry out if that is meant"
+
+
+def test_one_emptied_list_of_several_stops(lists: Lists) -> None:
+    """A list without a phone stops, also where the sum is within `change`; without `change` it is a warning."""
+    lists.write("{change: 30%}")
+    file = lists.folder / "campaigns/pulse.yaml"
+    text = file.read_text(encoding="utf-8").replace("never.csv\n", "never.csv\n  - csv: legal.csv\n")
+    file.write_text(text, encoding="utf-8")
+    (lists.folder / "campaigns/legal.csv").write_text("phone\n", encoding="utf-8")
+    words = "legal.csv has no phone: it excludes nobody"
+    assert lists.plan(code=5)["refusals"] == [
+        f"line 6: {words}, and with `change` no list may be empty ({EMPTY})"
+    ]
+    file.write_text(text.replace("  - csv: legal.csv\n", ""), encoding="utf-8")
+    assert lists.plan()["refusals"] == []
+    file.write_text(text.replace("{change: 30%}", "500"), encoding="utf-8")
+    assert lists.plan()["refusals"] == []
+    lists.run("plan")
+    assert f"campaigns/pulse.yaml:6:10: warning: {words} [audience-empty]" in lists.errors
+
+
+def test_an_emptied_audience_stops(lists: Lists) -> None:
+    """Neither `expected` nor a share accepts an audience of nobody."""
+    lists.write("{change: 30%, expected: {people: 0}}", people=0)
+    (refusal,) = lists.plan(code=5)["refusals"]
+    assert refusal.startswith("line 3: people.csv has no phone: it adds nobody, and with `change`")
+
+
+def forget_figures(lists: Lists) -> None:
+    """Leave of the record what it had before there were figures in it: the ledger, without them."""
+    (lists.folder / "campaigns/pulse.sandbox.lock.json").unlink()
+    (file,) = (lists.folder / ".runner").glob("ledger*.sqlite")
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("DELETE FROM ledger_info WHERE name LIKE 'audience of run %'").rowcount == 1
+        connection.commit()
+
+
+def test_figures_that_are_not_on_record_are_asked_for(lists: Lists) -> None:
+    """A campaign that was sent before figures were recorded stops until `expected` says them, if it has `change`."""
+    forget_figures(lists)
+    lists.write("500", people=110)
+    assert lists.plan()["refusals"] == []
+    lists.write("{change: 30%}", people=110)
+    unknown = "there is no record of how many when it was last sent"
+    written = "expected: {people: 110, excluded: 10}"
+    hint = f"if that is meant, write `{written}` in limits.recipients"
+    assert lists.plan(code=5)["refusals"] == [
+        f"its audience: 110 people, and {unknown}",
+        f"its audience: 10 phones in `exclude`, and {unknown} ({hint})",
+    ]
+    lists.write(f"{{change: 30%, {written}}}", people=110)
+    lists.run("apply", "--auto-approve")
+    lists.write("{change: 30%}", people=110)
+    assert lists.plan()["refusals"] == []
+
+
+def test_what_is_expected_no_more_is_said(lists: Lists) -> None:
+    """While `expected` is needed nothing is said; once it has been sent to, a warning says to take it out."""
+    lists.write("{change: 30%, expected: 150}", people=150)
+    lists.run("plan")
+    assert "expected-needless" not in lists.errors
+    lists.run("apply", "--auto-approve")
+    lists.run("plan")
+    words = "`expected` in limits.recipients is not needed: the audience is about the same as when it was last sent ("
+    assert f"warning: {words}" in lists.errors
+
+
+def test_expected_columns_are_those_that_are_counted(lists: Lists) -> None:
+    """A column is found without regard to case and blanks; one that no text uses is refused."""
+    lists.write("{change: 30%, expected: {filled: {' NAME': 3%}}}", named=3)
+    assert lists.plan()["refusals"] == []
+    lists.write("{change: 30%, expected: {filled: {nam: 3%}}}")
+    (refusal,) = lists.plan(code=5)["refusals"]
+    assert refusal == (
+        "limits.recipients.expected.filled has `nam`, and counted are: "
+        "consent, consent_date, language, name, region, timezone"
+    )
+
+
+def test_columns_of_texts_do_not_hide_meanings(enter: Enter) -> None:
+    """A text may have a column called `timezone`: that of `timezone_column` is counted apart."""
+    project = enter(Lists)
+    project.write("{change: 30%}")
+    file, people = project.folder / "campaigns/pulse.yaml", project.folder / "campaigns/people.csv"
+    text = file.read_text(encoding="utf-8").replace("people.csv", "people.csv\n    timezone_column: tz")
+    file.write_text(text.replace("{{ name", "{{ timezone"), encoding="utf-8")
+    rows = [f"+1415555{1000 + number},America/New_York,yes" for number in range(20)]
+    people.write_text("\n".join(["phone,tz,timezone", *rows]), encoding="utf-8")
+    project.run("apply", "--auto-approve")
+    people.write_text(
+        "\n".join(["phone,tz,timezone", *rows]).replace("America/New_York", ""), encoding="utf-8"
+    )
+    (refusal,) = project.plan(code=5)["refusals"]
+    assert "`timezone` has a value for 0% of people, not 100%" in refusal
+    people.write_text("\n".join(["phone,tz,timezone", *rows]).replace("yes", ""), encoding="utf-8")
+    (refusal,) = project.plan(code=5)["refusals"]
+    assert "`timezone in texts` has a value for 0% of people, not 100%" in refusal
+    assert 'expected: {filled: {timezone in texts: "0%"}}' in refusal

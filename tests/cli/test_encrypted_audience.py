@@ -139,3 +139,27 @@ def test_phones_in_git_are_found(run: Run, mixed: Path) -> None:
     )
     assert "0711" not in done.stdout
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (b"phone,tz,optin\n+14155550111,ada@example.org,Max Mustermann\n", "the time zone '…' is refused"),
+        (b"phone,tz,optin\n+14155550111,,Max Mustermann\n", "unknown, so no consent: … (1)"),
+        (b"phone,tz,optin\nAda Mustermann,,yes\n", "the phone '…' is refused"),
+        (b"phone,tz,optin\n+14155550111,,Ren\xe9 Mustermann\n", "its text is '…' in windows-1252"),
+        (b"Ada Mustermann,tel. 0171 2345678\n", "the first row looks like a person"),
+    ],
+)
+def test_no_cell_is_shown(run: Run, mixed: Path, rows: bytes, said: str) -> None:
+    """What is wrong in an encrypted file is told of without the cell, since logs are not encrypted."""
+    (mixed / "campaigns/audience/sealed.csv.age").write_bytes(encrypt(rows, [KEY.to_public()]))
+    columns = "rows: 1, timezone_column: tz, consent: {source_column: optin}"
+    campaign = CAMPAIGN.replace("rows: 2", columns).replace("Hi {{ first_name }}.", "Hi.")
+    (mixed / "campaigns/sealed.yaml").write_text(
+        campaign.replace("export_columns: [city]", "policy: {consent: required}"), encoding="utf-8"
+    )
+    done = run("validate", cwd=mixed, env=WITH_KEY)
+    shown = done.stdout + done.stderr
+    assert said in shown
+    assert not any(cell in shown for cell in ("ada@", "Ada", "Mustermann", "234"))

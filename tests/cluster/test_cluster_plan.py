@@ -329,10 +329,17 @@ def test_launches_are_of_one_country_where_there_are_prices(
 def test_an_empty_audience_is_said_as_by_one_process(
     campaign: Callable[..., Campaign], tmp_path: Path
 ) -> None:
-    """An audience without a row is a warning, and a plan of nobody."""
-    yaml = LACKING.format(more="").replace("  - {phone", "  # - {phone")
+    """Lists without a row are warnings and, with `change`, stop a plan of nobody."""
+    yaml = LACKING.format(more="\nlimits: {recipients: {change: 30%}}").replace("  - {phone", "  # - {phone")
     loaded = campaign(yaml, people="phone,name,tz\n", more="phone,name\n", out="phone\n")
     planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions())
+    plan = planner.make_plan(Problems())
+    assert plan is not None
+    assert [one.split(":")[1] for one in plan.refusals] == [
+        " people.csv has no phone",
+        " more.csv has no phone",
+        " out.csv has no phone",
+    ]
 
     def request(partitions: int) -> PlanJob:
         return PlanJob(loaded, "sandbox", PlanOptions(), PlanContext(NOON), partitions)

@@ -49,6 +49,10 @@ WITHOUT_CASE = {
         "there is no campaign 'pulze': did you mean `pulse`?",
         "write its name, or its file, as in ../customer-pulse.yaml",
     ),
+    "expected-needless": (
+        "`expected` in limits.recipients is not needed: the audience is about the same",
+        "take it out: while it stands, its figures are not compared with those of the last time",
+    ),
     "test-failed": ("asks by name: `ask` does not say 'Hi Ada'", "it says: Hi there, how was it?"),
     "test-invalid": ("asks by name: there is no message `aks`: did you mean `ask`?", "known: ask, nudge"),
     "text-without-label": (
@@ -64,6 +68,7 @@ WITHOUT_CASE = {
 """Message and hint of codes that no case has: most hang on the machine."""
 _MILDER = {
     "audience-rows-unsaid": "warning",
+    "expected-needless": "warning",
     "recipient-consent-changed": "note",
     "text-without-label": "warning",
 }

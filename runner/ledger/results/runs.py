@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from sqlalchemy import and_, bindparam, case, func, literal, select, update
+from sqlalchemy import and_, bindparam, case, exists, func, literal, select, update
 
 from runner.ledger.database import insert_missing
 from runner.ledger.model import AudienceFigures, Run
@@ -73,6 +73,12 @@ def find_last_audience(connection: Connection, campaign_id: int) -> Run | None:
     """Return the last run that sent a campaign, of those whose audience is known; None if there is none."""
     known = [run for run in read_runs(connection, campaign_id) if run.audience is not None]
     return known[-1] if known else None
+
+
+def was_sent(connection: Connection, campaign_id: int) -> bool:
+    """Return whether a campaign has an accepted launch on record, of a known run or not."""
+    is_sent = exists().where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+    return bool(connection.execute(select(is_sent)).scalar_one())
 
 
 def _read(connection: Connection, condition: ColumnElement[bool]) -> list[Run]:

@@ -18,7 +18,7 @@ from runner.ledger.people.rollout import read_rollout_record
 from runner.ledger.people.suppressions import find_pause
 from runner.ledger.record.campaign_record import read_earlier_messages
 from runner.ledger.record.deliveries import find_record
-from runner.ledger.results.runs import find_last_audience
+from runner.ledger.results.runs import find_last_audience, was_sent
 from runner.plan.plan_context import PlanContext
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
@@ -92,6 +92,7 @@ class PlanContextReader:
                 opted_out=len(self._suppressions.shelves.get("confirmed", ())),
                 last_run=None if row is None else find_last_audience(connection, row.id),
                 pruned_at=None if row is None else find_pruning(connection, row.id, campaign.wave),
+                was_sent=row is not None and was_sent(connection, row.id),
                 recent={one: read_recent(connection, key, format_moment(self.now - one)) for one in spans},
             )
 
