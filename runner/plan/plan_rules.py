@@ -24,8 +24,8 @@ def list_refusals(
 ) -> Iterator[str]:
     """Yield, in words, why a plan is not sent: the limits and rules that it breaks.
 
-    `only` is its one message, None for all; `pruned_at` is when answers to it were pruned, if they were; `problems`
-    has those of the campaign's files.
+    `only` is its one message, None for all; `pruned_at` is when answers to it were pruned, if they were;
+    `problems` has those of the campaign's files.
     """
     if pruned_at is not None and plan.recipients_to_send:
         yield (
