@@ -15,12 +15,13 @@ PHONE_COMMITTED = "phone-committed"
 """The problem of a phone outside of audiences, which is searched for on request alone."""
 _MAY_HOLD = re.compile(r"(?:\d(?:[\W_]{0,3}|&nbsp;)){6}\d")
 _NO_PHONE = re.compile(
-    r"""(?:\w+://|www\.)(?:(?!\+|wa\.me/|phone=)[^\s"'<>])+  # addresses, up to a phone in them
-    |(?<!\d)(?:\d{4}([-/.])\d\d?\1\d\d?|\d\d?([-/.])\d\d?\2(?:(?:19|20)\d\d|\d\d(?=[ ]\d\d:))  # dates
-        |20[2-4]\d(?:0\d|1[0-2])[0-3]\d)(?:[T ]?\d\d:?\d\d(?::?\d\d(?:\.\d+)?)?)?(?!\d)  # and their times
-    |(?<![\w.])(?:0|-?[1-9]\d?|-1\d\d)\.\d{5,}\b  # decimals, such as of a place on a map
+    r"""\b(?:(?!tel|sms)\w+://|www\.)(?:(?!\+|wa\.me/|(?:phone|mobile|tel)=)[^\s"'<>])+  # links, to a phone
+    |(?<!\d)(?:(?:19|20)\d\d([-/.])\d\d?\1\d\d?  # dates
+        |\d\d?([-/.])\d\d?\2(?:(?:19|20)\d\d|\d\d(?=[ ]\d\d:))|20[2-4]\d(?:0\d|1[0-2])[0-3]\d)
+        (?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?|T?\d{4}(?:\d\d)?)?(?!\d)
+    |(?<![\w.+])(?:0|-?[1-9]\d?|-1\d\d)\.\d{5,}\b  # decimals, such as of a place on a map
     |\b(?:[a-z]+-)?20\d\d-\d{5,}\b  # numbers of invoices
-    |\b1(\W{1,4})2\3\d\3\d\3\d(?:\3\d+)*\b  # scales
+    |\b1(\W{1,4})2\3[3]\3[4]\3[5](?:\3\d\d?\b)*  # scales
     |\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b  # guids (RFC 9562)
     |\b\d*[a-f][0-9a-f]{11,}\b  # digests""",
     re.IGNORECASE | re.VERBOSE,
@@ -32,7 +33,7 @@ _BLANK = re.compile(r"[^\S ]|(?<=\d{7})[A-Z](?=[a-z])")
 _UNDERSCORE = re.compile(r"(?<=\d)_(?=\d)")
 _CALLED_ABROAD = re.compile(r"(?<![\d+])00(?=[1-9])")
 """The prefix that most countries dial for `+` (ITU-T E.123)."""
-_PLAIN = re.compile(r"(?<![\w+])[1-9]\d{9,14}(?!\w)")
+_PLAIN = re.compile(r"(?<![^\W_])(?<!\+)[1-9]\d{9,14}(?![^\W_])")
 _RARE = 12
 """Digits from which few numbers of other things are a mobile's with its country code."""
 _MOBILE = (Kind.MOBILE, Kind.FIXED_LINE_OR_MOBILE)
