@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from runner.audience.files import is_pattern
 from runner.campaign.model import FileRecipients
 from runner.errors import CampaignError, SealedAudienceError
-from runner.source.encrypted import ENDING, VARIABLE, is_encrypted
+from runner.source.diagnostic import Diagnostic
+from runner.source.encrypted import ENDING, VARIABLE, EncryptedFileError, check_start, is_encrypted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.campaign.model import Campaign, RecipientSource
-    from runner.source.diagnostic import Diagnostic
 
 _KEY_HINT = f"set {VARIABLE} to the key, where texts are planned and sent"
 
@@ -58,8 +58,7 @@ def require_plain(campaign: Campaign) -> None:
 def find_encryption_problems(campaign: Campaign) -> Iterator[Diagnostic]:
     """Yield what is wrong with encrypted audiences, as the campaign has them.
 
-    These are people who stand unencrypted against the policy, numbers of rows that cannot be checked, and, as
-    warnings, files without their key.
+    These are people who stand unencrypted against the policy, and numbers of rows that cannot be checked.
     """
     for source in (*campaign.recipients, *campaign.exclude):
         file = source if isinstance(source, FileRecipients) else None
@@ -72,9 +71,25 @@ def find_encryption_problems(campaign: Campaign) -> Iterator[Diagnostic]:
             words = f"`rows` is of one file, and {file.path.name} may match several"
             hint = "take `rows` out, or write an entry for each file, with its own"
             yield source.position.problem("audience-rows-pattern", words, hint)
-        if file and is_sealed(file):
+
+
+def find_closed_files(campaign: Campaign) -> Iterator[Diagnostic]:
+    """Yield the files, with patterns expanded, that only their names call encrypted, and warn of sealed ones.
+
+    The first bytes tell without a key. Those at URLs are not fetched for it.
+    """
+    for file in list_encrypted(campaign):
+        try:
+            if file.url is None:
+                check_start(file.location)
+        except EncryptedFileError as error:
+            yield Diagnostic("error", error.code, error.message, file.path, 1, 1, error.hint)
+            continue
+        except OSError:
+            pass  # reading it reports that
+        if is_sealed(file):
             words = f"{describe_sealed(file.path.name, file.rows)}; they and its columns are not checked"
-            yield source.position.problem("audience-sealed", words, _KEY_HINT, "warning")
+            yield file.position.problem("audience-sealed", words, _KEY_HINT, "warning")
 
 
 def check_rows(source: RecipientSource, rows: int) -> Iterator[Diagnostic]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from runner.audience.encoding import BytePlace, choose_encoding, find_undefined, read_foreign
 from runner.source.diagnostic import Diagnostic, Position
-from runner.source.encrypted import EncryptedFileError, open_plain, quote_cell
+from runner.source.encrypted import STARTS, EncryptedFileError, open_plain, quote_cell
 from runner.source.stand_in import find_stand_in
 
 if TYPE_CHECKING:
@@ -183,6 +183,9 @@ def open_table(
         if start.startswith(_WORKBOOKS):
             message = "this is a spreadsheet's own file, not a CSV file"
             raise table_problem(file, 1, "csv-workbook", message, "export the sheet as “CSV UTF-8”")
+        if start.startswith(STARTS):
+            message = "this file is encrypted with age, and its name does not say so"
+            raise table_problem(file, 1, "audience-misnamed", message, "let its name end in .csv.age")
         stream = io.TextIOWrapper(open_file(), encoding=choose_encoding(start, encoding))
         with stream:
             yield _read_table(file, stream, open_file)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from runner.audience.phone_search import find_phones, list_regions
+from runner.audience.phone_search import PHONE_COMMITTED, find_phones, list_regions
 from runner.document import Part, Positive
 from runner.optout.reply import classify
 from runner.source.normalize import normalize
@@ -101,7 +101,7 @@ def silence_warnings(
     for one in campaign.ignore:
         if count := problems.take_out_warnings(campaign.file, one.code):
             yield SilencedWarnings(campaign.name, one.code, count, one.reason)
-        elif is_last:
+        elif is_last and one.code != PHONE_COMMITTED:
             words = f"`{one.code}` silences nothing: there is no such warning about this file"
             hint = "take it out: errors, and warnings about rows, cannot be silenced"
             problems.add(one.position.problem("ignore-unused", words, hint, "warning"))

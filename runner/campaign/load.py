@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file, expand_files
 from runner.audience.rows import find_missing_columns
-from runner.audience.sealing import is_sealed, list_encrypted
+from runner.audience.sealing import find_closed_files, is_sealed, list_encrypted
 from runner.campaign.checks import check_campaign
 from runner.campaign.message_model import (
     After,
@@ -121,6 +121,7 @@ def load_campaign(
     knows_audience = is_whole and not any(map(is_sealed, list_encrypted(campaign)))
     campaign = _expand_patterns(campaign, is_whole=is_whole)
     campaign = replace(campaign, stamp=stamp, digest=_digest(document.data))
+    problems.extend(find_closed_files(campaign) if needs_audience else ())
     problems.extend(find_reference_problems(campaign, knows_audience=knows_audience))
     return None if _has_errors(problems) else campaign, problems
 

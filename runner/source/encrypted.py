@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ENDING = ".age"
 VARIABLE = "RUNNER_AGE_IDENTITY"
-_STARTS = (b"age-encryption.org/", b"-----BEGIN AGE ENCRYPTED FILE-----")
+STARTS = (b"age-encryption.org/", b"-----BEGIN AGE ENCRYPTED FILE-----")
 """First bytes of age files, binary and in armor."""
 
 
@@ -58,13 +58,18 @@ def open_plain(location: str, identity: str) -> BinaryIO:
     """
     if not is_encrypted(location):
         return open_binary(location)
+    check_start(location)
+    # A buffer reads and seeks like a file.
+    return cast("BinaryIO", io.BufferedReader(_DecryptedFile(location, _read_identities(identity))))
+
+
+def check_start(location: str) -> None:
+    """Refuse a file that does not begin as age does: raises EncryptedFileError, or OSError."""
     with open_binary(location) as source:
-        if not source.read(len(_STARTS[1])).startswith(_STARTS):
+        if not source.read(len(STARTS[1])).startswith(STARTS):
             words = "this file is not encrypted with age, as its name says"
             hint = "encrypt it with `age -r RECIPIENT -o FILE.csv.age FILE.csv`; from Git LFS, fetch it first"
             raise EncryptedFileError("audience-not-age", words, hint)
-    # A buffer reads and seeks like a file.
-    return cast("BinaryIO", io.BufferedReader(_DecryptedFile(location, _read_identities(identity))))
 
 
 def _read_identities(identity: str) -> list[Any]:

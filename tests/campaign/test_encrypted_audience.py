@@ -130,11 +130,17 @@ WRITINGS = (
         "001 415 201 0711",
     ),
     *("tel:+1-415-201-0711", "guests_14152010711.csv", "+1–415–201–0711", "4 1 5 2 0 1 0 7 1 1"),
+    *("+1&nbsp;415&nbsp;201&nbsp;0711", r"\u002b14152010711", "415_201_0711", "Tel:4152010711Ada"),
+    *("https://wa.me/14152010711", "https://acme.com/?p=%2B14152010711&b=1", "tel://4152010711"),
+    *("+1.4152010711", "2026-11-27 4152010711", "27.11.2026 415 201 0711", "1, 2, 3, 4, 5: 4152010711"),
 )
 NO_PHONES = (
     *("2026-11-27 05:44:40", "2026-11-27T05:44:40.123456Z", "12,345,678.90 USD", "+1 (415) 555-0101"),
     *("5d41402a-1234-5678-9012-123456789012", "d4152010711a", "sha256:41520107114152010711abcdef0123456789"),
     *("order 1234567890123456789", "07700 900123", "1.2.3.4, 10.0.0.1", "$4152010711"),
+    *("27.11.2026", "20261127", "20261127054440", "11-27-2026 09:00", "27.11.26 09:00", "27/11/2026"),
+    *("52.520008, 13.404954", "37.7749295,-122.4194155", "INV-2026-000123", "0 1 2 3 4 5 6 7 8 9 10"),
+    *("Call 1-800-273-8255", "+49 800 1234567", "https://acme.com/p?id=14152010711", "1764237942123"),
 )
 
 
@@ -147,5 +153,12 @@ def test_a_phone_is_found_in_each_usual_writing(writing: str) -> None:
 
 @pytest.mark.parametrize("text", NO_PHONES)
 def test_what_is_no_phone_is_not_taken_for_one(text: str) -> None:
-    """Dates, guids, digests, prices, and numbers reserved for fiction are no phones."""
-    assert list(find_phones(text, ["GB", "US"])) == []
+    """Dates, places, ids, digests, prices, addresses, and numbers of services and for fiction are no phones."""
+    for regions in (["GB", "US"], ["DK"]):
+        assert list(find_phones(text, regions)) == []
+
+
+@pytest.mark.parametrize("writing", ["447911123456", "4917123456789", "5511912345678"])
+def test_a_mobile_of_any_country_is_found_by_its_code(writing: str) -> None:
+    """Digits that are a mobile's with its country code need neither `+` nor the region."""
+    assert [phone for *_, phone in find_phones(f"a,{writing},b", ["US"])] == [f"+{writing}"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyrage import encrypt, x25519
 
+from runner.git.command import Git
 from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
@@ -133,12 +134,25 @@ def test_phones_in_git_are_found(run: Run, mixed: Path) -> None:
     (mixed / "campaigns/notes.md").write_text("Ask Ada: 415 201 0711\n", encoding="utf-8")
     (mixed / ".gitignore").write_text("*.secret.csv\n", encoding="utf-8")
     (mixed / "campaigns/kept.secret.csv").write_text("+14152010712\n", encoding="utf-8")
+    Git(mixed).ask("init", "-q")
+    Git(mixed).ask("add", ".")
     done = run("validate", "--phones", cwd=mixed, env=WITH_KEY)
     assert (
-        "campaigns/notes.md:1:10: warning: there is a phone number in this line: it ends in 11" in done.stdout
+        "campaigns/notes.md:1:10: error: there is a phone number in this line: it ends in 11" in done.stdout
     )
     assert "0711" not in done.stdout
-    assert done.returncode == 0
+    assert done.returncode == 1
+    (mixed / "campaigns/notes.md").write_text("Ask Ada\n", encoding="utf-8")
+    assert run("validate", "--phones", cwd=mixed, env=WITH_KEY).returncode == 0
+
+
+def test_a_file_encrypted_by_its_name_alone_is_searched(run: Run, mixed: Path) -> None:
+    """Whether a file is encrypted its first bytes say, also without the key."""
+    (mixed / "campaigns/old.csv.age").write_text("phone\n+14152010711\n", encoding="utf-8")
+    (mixed / "campaigns/old.csv").write_bytes(encrypt(b"phone\n+14152010711\n", [KEY.to_public()]))
+    done = run("validate", "--phones", cwd=mixed)
+    assert done.stdout.count("[phone-committed]") == 1
+    assert "campaigns/old.csv.age:2:1: error" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -39,9 +39,9 @@ def validate(scope: Scope, format_: str, *, phones: bool) -> int:
     The format `github` annotates lines of the pull request, and writes a table to the job's summary; `sarif`
     is for code scanning.
 
-    With `--phones` what git keeps below `campaigns/` is searched for phone numbers outside of audiences. They
-    are warnings, and errors if a campaign says `policy.audience: encrypted`, which has them searched for by
-    itself.
+    With `--phones` what git keeps below `campaigns/`, or of the named files alone, is searched for phone
+    numbers outside of audiences: they are errors. A campaign that says `policy.audience: encrypted` has them
+    searched for by itself.
 
     Examples:
         runner validate
