@@ -32,7 +32,34 @@ _REFUSALS = frozenset(
         *("denied", "refused", "rejected", "revoked", "withdrawn", "withdrew", "cancelled", "canceled"),
         *("expired", "opted out", "opt out", "optout", "opt-out", "opted-out", "unsubscribed", "stop"),
         *("nein", "keine", "widerrufen", "non", "aucun", "retiré", "nessuno", "revocado", "ninguno"),
-        *("não", "nao", "nee", "geen", "nej", "ingen", "nie", "brak", "hayır", "yok", "off", "✗", "✘", "❌"),
+        *(
+            "não",
+            "nao",
+            "nee",
+            "geen",
+            "nej",
+            "nei",
+            "ei",
+            "ingen",
+            "nie",
+            "ne",
+            "brak",
+            "hayır",
+            "yok",
+            "off",
+        ),
+        *(
+            "abgemeldet",
+            "refus",
+            "refusé",
+            "désabonné",
+            "baja",
+            "sin consentimiento",
+            "deceased",
+            "όχι",
+            "لا",
+        ),
+        *("не согласен", "不同意", "いいえ", "否", "✗", "✘", "❌"),
     }
 )
 """Words for no consent in columns of consent."""
@@ -40,8 +67,8 @@ _WITHDRAWN = re.compile(
     r"^(?:non|none)\b|\bno\b(?![.°]? ?\d)|\b(?:not|never|false|nein|nicht|kein\w*|нет|não|nao|nie|nej|nee"
     r"|geen|hayır)\b|[:=] ?(?:n|f|0|off)\b"
     r"|\b(?:do not|don['’]t|dnc|bounced?|blocked|suppressed|complain\w*|inactive|deleted|cancell?ed|expired"
-    r"|pending|unconfirmed|rejected|stop(?:ped)?|opt[ -]?out|unsub\w*"
-    r"|revoked|withdrawn|withdrew|declined|refused|denied|widerrufen|opted[ -]out"
+    r"|pending|unconfirmed|rejected|stop(?:ped)?|opt(?:ed)?[ -]?out|unsub\w*"
+    r"|revoked|withdrawn|withdrew|declined|refused|denied|widerrufen"
     r"|(?:no|not|without|never|didn['’]t) (?:given |valid |express |written )?(?:agreed?|consent\w*))\b"
 )
 """Words for no consent beside others, as in `unsubscribed 2026-03-01` and `double opt-in: revoked`."""
@@ -133,7 +160,7 @@ def fold_word(written: str) -> str:
 
 def is_refusal(source: str) -> bool:
     """Return whether a written source of consent means none: blank, or a word for no."""
-    words = fold_word(source)
+    words = fold_word(source.replace("_", " "))
     if not words or words in _REFUSALS or f"{words}." in _REFUSALS:
         return True
     return _ZERO.fullmatch(words) is not None or _WITHDRAWN.search(words) is not None

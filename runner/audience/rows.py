@@ -434,5 +434,6 @@ def find_missing_columns(source: RecipientSource) -> list[Diagnostic]:
 def _missing(key: ColumnKey | Literal["when"], name: str, table: Table) -> Diagnostic:
     message = f"there is no column `{name}`{suggest(name, table.header)}"
     code, held = _MEANINGS[key]
-    hint = f"name the column that {held} with `{key}`; the file has: {', '.join(table.header)}"
+    columns = quote_cell(table.file, ", ".join(table.header))
+    hint = f"name the column that {held} with `{key}`; the file has: {columns}"
     return Diagnostic("error", code, message, table.file, table.line, 1, hint)

@@ -272,7 +272,10 @@ def check_header(file: Path, line: int, header: list[str]) -> None:
     """Refuse a header, in this line from 1, that names no columns, or one twice; raises TableProblemError."""
     if not header:
         raise table_problem(file, 1, "csv-empty", "this file is empty", "its first row names the columns")
-    if any(_PHONE_LIKE.search(name) and _PHONE_LIKE.search(_YEAR.sub("", name)) for name in header):
+    has_names = "phone" in map(fold_marks, header)
+    if not has_names and any(
+        _PHONE_LIKE.search(name) and _PHONE_LIKE.search(_YEAR.sub("", name)) for name in header
+    ):
         message = "the first row looks like a person, not like a header: there is a phone in it"
         raise table_problem(
             file, line, "csv-header-missing", message, "put a row above it that names the columns: phone, …"

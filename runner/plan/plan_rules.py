@@ -88,10 +88,10 @@ def _count_first(plan: CampaignPlan) -> int:
         return round(campaign.rollout.steps[0].share * everybody)
     if step.texted_before:
         return 0
-    now = plan.recipients_to_send
-    return (
-        now + plan.recipients_later.most if step.next_share is None else max(now, step.waiting) + step.texted
-    )
+    now, later = plan.recipients_to_send, plan.recipients_later.most
+    reach = now + later if step.next_share is None else max(now, step.waiting) + step.texted
+    # Who has one message and waits for another is counted once.
+    return min(reach, step.people)
 
 
 def describe_unsaid(plan: CampaignPlan, people: int) -> str:

@@ -43,7 +43,7 @@ class PaidCost(PricedAmounts, frozen=True):
             return f"Cost so far: {self.write(self.amount)}, {self.basis}."
         gaps = [f"no price for {country}" for country in self.unpriced]
         if self.unknown_launches:
-            gaps.append("not all texts are accounted for yet")
+            gaps.append("what some texts cost is not known, or not yet")
         return f"Cost so far: {self.write(None)}: {', '.join(gaps)}."
 
 

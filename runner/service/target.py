@@ -239,7 +239,7 @@ def choose_target(
         api_key_env=variables[1],
         cluster=settings.get("cluster"),
         state_remote=settings.get("state_remote"),
-        prices=_read_prices(settings),
+        prices=read_prices(settings),
         **_read_limits(settings.get("limits", {})),
     )
 
@@ -254,7 +254,7 @@ def _make_embedded(name: str, targets: Mapping[str, Any], environment: Mapping[s
         )
     settings = targets["targets"].get(name, {})
     state_key = _read_state_key(name, settings, environment)
-    prices, window = _read_prices(settings), _EMBEDDED_SETTLE_WINDOW_S
+    prices, window = read_prices(settings), _EMBEDDED_SETTLE_WINDOW_S
     return Target(SANDBOX, state_key=state_key, settle_window=window, prices=prices)
 
 
@@ -308,7 +308,8 @@ def _read_credentials(
     return Credentials(*(environment[variable] for variable in variables))
 
 
-def _read_prices(settings: Mapping[str, Any]) -> Prices | None:
+def read_prices(settings: Mapping[str, Any]) -> Prices | None:
+    """Return the prices of a target with some settings in targets.yaml; None if it has none."""
     return Prices.read(settings["prices"]) if "prices" in settings else None
 
 

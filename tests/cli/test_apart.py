@@ -34,9 +34,7 @@ NAMES = ("alpha", "beat", "gamma")
 BEAT = Path("campaigns/beat.yaml")
 SENT = "{}: 2 people texted.\n"
 GOOD = SENT.format("alpha") + SENT.format("gamma")
-LIMIT_HINT = (
-    "  check audience and campaign; change the limit if they are right, a rule only in targets.yaml\n"
-)
+LIMIT_HINT = "  check audience and campaign: limits are in the campaign, rules in targets.yaml\n"
 LOCKED = (
     "Left out: beat on sandbox is being sent by another run: process 1 on elsewhere since now\n"
     "  wait until that run has ended, or have this one wait with --lock-timeout\n"

@@ -147,7 +147,7 @@ def test_a_plan_beyond_a_limit_is_stopped(folder: Path, run: Run, limits: str, w
     """A plan beyond a limit of the campaign sends nothing, with the numbers in the refusal."""
     with (folder / "campaigns/pulse.yaml").open("a", encoding="utf-8") as file:
         file.write(f"limits: {{{limits}}}\n")
-    hint = "  check audience and campaign; change the limit if they are right, a rule only in targets.yaml\n"
+    hint = "  check audience and campaign: limits are in the campaign, rules in targets.yaml\n"
     planned = run("plan", cwd=folder)
     assert (planned.returncode, planned.stderr) == (5, f"Error: pulse: {words}\n{hint}")
     # The plan ends with it, and does not say that anything is to be sent.

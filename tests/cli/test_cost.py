@@ -190,7 +190,7 @@ def test_rule_on_cost_counts_what_comes_later(world: World, rule: str) -> None:
     )
 
 
-def test_other_prices_beside_a_campaign_are_refused(world: World) -> None:
+def test_other_prices_beside_a_campaign_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cheaper price in a folder of one's own gets no campaign around a rule on the cost."""
     price(world, US="1.00", require="{cost: 2 USD}")
     world.write(SURVEY, phones=("+14155550101",), rules="limits: {cost: 2 USD}\n")
@@ -201,9 +201,15 @@ def test_other_prices_beside_a_campaign_are_refused(world: World) -> None:
     (own / "targets.yaml").write_text(written.replace("1.00", "0.001"), encoding="utf-8")
     world.run("apply", "--auto-approve", "campaigns/own", code=1)
     assert (
-        "Error: 'sandbox' has other prices in campaigns/own/targets.yaml than in campaigns/targets.yaml\n"
+        "Error: 'sandbox' has other prices in campaigns/own/targets.yaml than in campaigns/targets.yaml, or none\n"
         "  write them once, or the same in both, so that rules on the cost are of one price\n"
     ) in world.errors
+    (world.folder / ".git").mkdir(exist_ok=True)
+    monkeypatch.chdir(own)
+    for cheap in (written.replace("1.00", "0.001"), "version: 1\ntargets: {}\n"):
+        (own / "targets.yaml").write_text(cheap, encoding="utf-8")
+        world.run("apply", "--auto-approve", "pulse.yaml", code=1)
+        assert "'sandbox' has other prices in targets.yaml than in ../targets.yaml, or none" in world.errors
 
 
 def test_limit_of_cost_stops_what_has_no_price(world: World) -> None:

@@ -192,7 +192,7 @@ def test_the_people_of_the_first_step_count_as_they_are_drawn(
 
 
 def test_a_later_step_may_be_larger(world: World) -> None:
-    """Once the first step is over, the bound is kept."""
+    """Once the first step is over, the bound is kept, also for a message that is added."""
     steps = "rollout: {seed: s3, steps: [{share: 10%, hold: 1h}, {share: 100%}]}\n"
     write(world.folder, "require: {rollout_above: 9}", f"{CROWD}{steps}")
     world.run("apply", "--auto-approve")
@@ -201,6 +201,10 @@ def test_a_later_step_may_be_larger(world: World) -> None:
     world.run("reconcile")
     world.run("apply", "--auto-approve")
     assert count_sent(world) == 50
+    more = CROWD.replace("text: Hello}", "text: Hello}, {id: more, text: More}")
+    write(world.folder, "require: {rollout_above: 9}", f"{more}{steps}")
+    world.run("apply", "--auto-approve")
+    assert 50 < count_sent(world) <= 59
 
 
 def place_beside_other_targets(folder: Path) -> list[str]:

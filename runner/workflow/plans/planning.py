@@ -260,7 +260,7 @@ def leave_out_refused(
             return None
         words = "; ".join(f"{item.campaign.name}: {text}" for text in item.plan.refusals)
         words += otherwise if failures.total == 1 else ""
-        hint = "check audience and campaign; change the limit if they are right, a rule only in targets.yaml"
+        hint = "check audience and campaign: limits are in the campaign, rules in targets.yaml"
         return LimitError(words, hint=hint)
 
     return _leave_out(leave_out_paused(planned, failures), failures, find_error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from runner.atomic_write import save_text
 from runner.errors import ConfigurationError, RunnerError, UsageError
 from runner.git.command import Git, GitError
 from runner.github.workflows import make_slug
-from runner.service.target import read_targets
+from runner.service.target import read_prices, read_targets
 from runner.source.storage import repository_root
 from runner.source.targets_file import TargetsProblemError
 from runner.workflow.campaigns import show_path
@@ -125,20 +126,21 @@ def require_one_service(
     `targets` are those of `read_targets` in `file`; `others` are other folders' files, which need not exist.
     """
     written = targets["targets"].get(name, {})
-    service, prices = written.get("base_url", "").rstrip("/"), written.get("prices")
+    service, prices = written.get("base_url", "").rstrip("/"), read_prices(written)
     for other in others:
         try:
             found = read_targets(other, environment)["targets"].get(name, {})
         except TargetsProblemError:
             # Commands in its own folder show the problem.
             continue
-        if service and found.get("base_url", service).rstrip("/") != service:
+        place, url = os.path.relpath(other), found.get("base_url", service)
+        if service and url.rstrip("/") != service:
             raise ConfigurationError(
-                f"{name!r} is {service} in {show_path(file)}, and {found['base_url']} in {show_path(other)}",
+                f"{name!r} is {service} in {show_path(file)}, and {url} in {place}",
                 hint="a repository has one record for a target's name: give one of the two another name",
             )
-        if prices and found.get("prices", prices) != prices:
+        if read_prices(found) not in (None, prices):
             raise ConfigurationError(
-                f"{name!r} has other prices in {show_path(file)} than in {show_path(other)}",
+                f"{name!r} has other prices in {show_path(file)} than in {place}, or none",
                 hint="write them once, or the same in both, so that rules on the cost are of one price",
             )

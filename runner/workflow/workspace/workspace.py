@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ from runner.service.target import (
 )
 from runner.source.diagnostic import Problems
 from runner.source.storage import stamp_file
-from runner.source.targets_file import TARGETS_FILE, TargetsProblemError
+from runner.source.targets_file import TARGETS_FILE, TargetsProblemError, list_targets_files
 from runner.workflow.campaigns import (
     find_campaign_files,
     find_named,
@@ -111,7 +112,10 @@ class Workspace:
             scope.share(refuse_committed_state, refuse_committed_state)
         ledger_url = scope.ledger or default_ledger_url()
         files = RecordFiles.find(scope.paths, TargetKey.of(target.name, target.state_key))
-        others = [place.with_name(TARGETS_FILE) for place in files.places]
+        current = Path.cwd()
+        around = [*(path if path.is_dir() else path.parent for path in scope.paths), current]
+        holding = list_targets_files(map(Path.absolute, around), current)
+        others = (*(place.with_name(TARGETS_FILE) for place in files.places), *holding)
         require_one_service(target.name, targets, file, others, scope.environ)
         # Looked at once, however many use cases a process has.
         files.state = scope.share(
