@@ -93,6 +93,7 @@ class Ears(Observer):
         return nullcontext(self)
 
 
+@pytest.mark.slow
 def test_the_whole_loop_prints_nothing(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
     """Validate, plan, send, answer, reconcile and report in values, without output."""
     assert project.validate().is_valid
@@ -191,6 +192,7 @@ def test_another_digest_than_the_approved_one_is_refused(project: Project) -> No
     assert project.apply(plan, expect_digest=plan.digest).exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_plan_goes_through_a_file(project: Project) -> None:
     """A plan that the API saves is sent by the command; one that the command saves, by the API."""
     project.plan(only="ask", limit=1, out="plan.json")
@@ -255,6 +257,7 @@ def test_a_plan_of_no_campaign_sends_nothing(folder: Path) -> None:
     assert project.apply(plan).to_dict() == {"format_version": "1.0", "campaigns": [], "failures": []}
 
 
+@pytest.mark.slow
 def test_the_observer_hears_progress(project: Project) -> None:
     """Notes and progress go to the project's observer, and to no other."""
     ears, other = Ears(), Ears()
@@ -346,6 +349,7 @@ builtins.__import__ = refuse
 """
 
 
+@pytest.mark.slow
 def test_the_loop_runs_without_click() -> None:
     """Ten lines of the docs run on the sandbox; no module of the program asks for Click or the command line.
 
@@ -430,6 +434,7 @@ def test_a_number_that_commands_refuse_is_refused(project: Project) -> None:
     assert [one.sent for one in project.apply(plan)] == [4]
 
 
+@pytest.mark.slow
 def test_one_name_stands_for_a_list_of_one(project: Project) -> None:
     """A text is one column or one folder, not a list of letters."""
     assert runner.open(allowed="shared").scope.allowed == (Path("shared"),)
@@ -437,6 +442,7 @@ def test_one_name_stands_for_a_list_of_one(project: Project) -> None:
     assert project.report(by="first_name").to_dict() == project.report(by=["first_name"]).to_dict()
 
 
+@pytest.mark.slow
 def test_logged_values_show_no_phone(project: Project) -> None:
     """The `repr` of results, which schedulers log, has no phone of campaign file, audience or preview."""
     plan = project.plan(launches=True)
@@ -444,6 +450,7 @@ def test_logged_values_show_no_phone(project: Project) -> None:
     assert not [value for value in values if "415555" in repr(value)]
 
 
+@pytest.mark.slow
 def test_what_notebooks_show_is_escaped(project: Project) -> None:
     """Texts of campaigns and people are no markup in the notebook's page."""
     text = SURVEY.replace("id: ask", 'id: "ask"').replace("tag: reason", 'tag: "<script>"')
@@ -468,6 +475,7 @@ def test_what_notebooks_show_is_escaped(project: Project) -> None:
     assert embed_page('<p class="x">').endswith('srcdoc="&lt;p class=&quot;x&quot;&gt;"></iframe>')
 
 
+@pytest.mark.slow
 def test_answers_are_tables(project: Project) -> None:
     """A row a person asked; phones are included only on request."""
     project.apply(project.plan())
@@ -495,6 +503,7 @@ def test_a_missing_library_is_named(project: Project, monkeypatch: pytest.Monkey
     assert refused.value.hint == "pip install pyarrow"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_is_refused_in_words(project: Project) -> None:
     """Mistakes of the caller are UsageErrors that list the possible values."""
     Path("campaigns/other.yaml").write_text(OTHER, encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import phonenumbers
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from phonenumbers import NumberParseException, PhoneNumberFormat
@@ -45,6 +46,7 @@ def draw_mutated(draw: st.DrawFn) -> str:
     return "".join(digits)
 
 
+@pytest.mark.slow
 @given(draw_mutated() | st.from_regex(r"\+[1-9][0-9]{6,14}", fullmatch=True))
 def test_nothing_is_taken_that_the_library_refuses(text: str) -> None:
     """What is taken at once is valid, and its own E.164 form."""

@@ -33,6 +33,7 @@ def is_clear(responses: list[list[str]]) -> bool:
     return sum(map(len, texts)) == len(set().union(*texts))
 
 
+@pytest.mark.slow
 @given(TEXTS, st.data())
 def test_a_response_is_read_in_any_language(responses: list[list[str]], data: st.DataObject) -> None:
     """It gives the response's place, whatever its case, outer blanks and the index beside it."""

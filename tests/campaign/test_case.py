@@ -75,6 +75,7 @@ def test_costly_characters_are_counted_over_the_conversation(
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from(["", "Ada", "Ж" * 80, "Bo " * 70]), st.booleans()), max_size=12))
 def test_the_worst_are_the_worst(

@@ -107,6 +107,7 @@ def test_a_reader_that_stops_early_leaves_no_thread(tmp_path: Path) -> None:
     assert threading.active_count() == before
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
     """200,000 rows are never in memory together."""
     file = write(tmp_path, write_rows(200_000))

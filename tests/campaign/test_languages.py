@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,6 +45,7 @@ def write(folder: Path, texts: list[Any], languages: str) -> Path:
     return file
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(TEXTS, min_size=5, max_size=5), st.sampled_from(KNOWN))
 def test_a_person_gets_what_a_campaign_in_their_language_would_send(

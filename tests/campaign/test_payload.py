@@ -149,6 +149,7 @@ def test_what_is_missing_is_named_for_the_whole_message(renderers: list[MessageR
 VALUES = st.one_of(TEXTS, st.integers(-3, 3), st.booleans(), st.sampled_from(["1", "True", "None", 1.0]))
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.lists(st.fixed_dictionaries({"name": VALUES, "topic": VALUES, "else": VALUES}), max_size=5))
 def test_rendering_does_not_depend_on_what_was_rendered_before(

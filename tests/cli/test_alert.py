@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+import pytest
 from markdown_it import MarkdownIt
 
 from runner.github.comments import LONGEST_BODY, count_units, write_marker
@@ -136,6 +137,7 @@ def test_held_people_are_counted_and_can_be_resolved_from_the_issue(
     assert "in the workflow Campaigns send, *Run workflow* with the campaign's file" in done.stdout
 
 
+@pytest.mark.slow
 def test_what_resolve_lists_is_what_is_held(run: Run, folder: Path, github: GitHub) -> None:
     """A launch that really is held by `apply` is counted, and no longer once a person has resolved it."""
     launch = make_partial(folder, run)
@@ -175,6 +177,7 @@ def test_what_a_stopped_job_left_is_for_the_next_run(run: Run, sent: Path, githu
     assert "not-sent-all" not in issue["body"]
 
 
+@pytest.mark.slow
 def test_replies_are_listed_until_they_are_decided(run: Run, sent: Path, github: GitHub) -> None:
     """With what they may ask for and how to decide; words on request, without digits."""
     job = name_job(github, sent)
@@ -305,6 +308,7 @@ def test_broken_settings_and_ledgers_are_told_of(run: Run, sent: Path, github: G
     assert "- Not known here: whether people are held (" in github.issues[1]["body"]
 
 
+@pytest.mark.slow
 def test_ten_thousand_campaigns_with_hostile_names_fit(run: Run, sent: Path, github: GitHub) -> None:
     """However much is held, and whatever it is called, the body is short enough and nothing in it has power."""
     with closing(sqlite3.connect(sent / ".runner/ledger.sqlite")) as connection:

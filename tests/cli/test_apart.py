@@ -212,6 +212,7 @@ def test_a_campaign_that_another_run_holds_is_left_to_it(
     assert sorted(count_texts(three).values()) == [1] * 6
 
 
+@pytest.mark.slow
 def test_a_list_that_proves_nothing_keeps_its_own_campaign(
     three: Path, run: Run, check_json: CheckJson, serve: Serve
 ) -> None:

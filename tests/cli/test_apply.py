@@ -56,6 +56,7 @@ def test_a_saved_plan_is_sent_without_asking(folder: Path, run: Run) -> None:
     assert (applied.returncode, applied.stdout) == (0, "pulse: 2 people texted.\n")
 
 
+@pytest.mark.slow
 def test_a_saved_plan_is_refused_after_it_was_sent(folder: Path, run: Run) -> None:
     """A plan is good for one time: what it describes is on record afterwards."""
     run("plan", "--out", "plan.json", cwd=folder)

@@ -98,6 +98,7 @@ def desk(folder: Path, run: Run, serve: Callable[..., Any]) -> Iterator[Desk]:
         yield Desk(run, folder, {**environment, "RUNNER_STATE_KEY": KEY})
 
 
+@pytest.mark.slow
 def test_a_plan_is_sent_once_it_is_approved(desk: Desk, check_json: Callable[[str, str], Any]) -> None:
     """Before, nothing is sent, with exit code 5; after, exactly what was approved, and nothing is left to ask."""
     outputs = desk.plan()
@@ -129,6 +130,7 @@ def test_a_plan_is_sent_once_it_is_approved(desk: Desk, check_json: Callable[[st
     assert len(desk.read_book()) == 1
 
 
+@pytest.mark.slow
 def test_a_covered_plan_is_sent_without_asking(desk: Desk) -> None:
     """What an approval covers is sent by later runs, piece by piece; the plan says by whom it was approved."""
     desk.plan()
@@ -261,6 +263,7 @@ def test_follow_ups_are_covered_and_others_are_not(desk: Desk) -> None:
     assert desk.plan("--now", soon)["approval"] == "needed"
 
 
+@pytest.mark.slow
 def test_each_campaign_is_approved_for_itself(desk: Desk) -> None:
     """Of two campaigns the one that was approved is sent, and the other left out, with exit code 5."""
     with (desk.folder / "campaigns/pulse.yaml").open("a", encoding="utf-8") as stream:
@@ -289,6 +292,7 @@ def test_the_variable_requires_it_too(desk: Desk) -> None:
     )
 
 
+@pytest.mark.slow
 def test_without_a_key_the_digest_is_the_approval(desk: Desk) -> None:
     """Nothing is kept then: only the plan that this run names by its digest is sent."""
     del desk.environment["RUNNER_STATE_KEY"]
@@ -532,6 +536,7 @@ def test_an_approval_counts_for_its_attempt(merge: Merge) -> None:
     assert desk.approve("--quiet", **again).stdout == "Approved by bo: pulse.\n"
 
 
+@pytest.mark.slow
 def test_a_denied_plan_is_not_asked_about_again(merge: Merge) -> None:
     """The record keeps who denied it, until the plan changes or somebody approves it all the same."""
     desk, github = merge.desk, merge.github
@@ -803,6 +808,7 @@ def read_approvers(folder: Path) -> str:
     return git(folder, "log", "-1", "--format=%(trailers:key=Approved-By,valueonly,separator=%x2C)").strip()
 
 
+@pytest.mark.slow
 def test_the_log_of_the_repository_says_who_approved(merge: Merge) -> None:
     """Each commit of the record names those by whose approval its texts were sent, hours later as well."""
     desk, github = merge.desk, merge.github

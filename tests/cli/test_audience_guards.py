@@ -64,6 +64,7 @@ def lists(enter: Enter) -> Lists:
     return project
 
 
+@pytest.mark.slow
 def test_a_halved_list_stops_until_the_pull_request_says_so(lists: Lists) -> None:
     """Plan and apply say both figures and what accepts them, and with that go through, ledger or none."""
     lists.write(people=50)
@@ -147,6 +148,7 @@ def test_a_campaign_without_figures_on_record_is_not_compared(enter: Enter) -> N
 EMPTY = "export the list again, or take its entry out if that is meant"
 
 
+@pytest.mark.slow
 def test_one_emptied_list_of_several_stops(lists: Lists) -> None:
     """A list without a phone stops, also where the sum is within `change`; without `change` it is a warning."""
     lists.write("{change: 30%}")
@@ -182,6 +184,7 @@ def forget_figures(lists: Lists) -> None:
         connection.commit()
 
 
+@pytest.mark.slow
 def test_figures_that_are_not_on_record_are_asked_for(lists: Lists) -> None:
     """A campaign that was sent before figures were recorded stops until `expected` says them, if it has `change`."""
     forget_figures(lists)
@@ -201,6 +204,7 @@ def test_figures_that_are_not_on_record_are_asked_for(lists: Lists) -> None:
     assert lists.plan()["refusals"] == []
 
 
+@pytest.mark.slow
 def test_what_is_expected_no_more_is_said(lists: Lists) -> None:
     """While `expected` is needed nothing is said; once it has been sent to, a warning says to take it out."""
     lists.write("{change: 30%, expected: 150}", people=150)

@@ -218,6 +218,7 @@ def test_an_arm_and_a_cap_count(tested: Suite) -> None:
     assert tested.run("test") == "5 campaign tests passed.\n"
 
 
+@pytest.mark.slow
 def test_replies_are_judged_as_reconcile_judges_them(tested: Suite) -> None:
     """An answer that opts out, may do so, or is a phone's reaction is what it is once it has been read."""
     ask = '{id: ask, questions: [{tag: why, text: "Why, {{ first_name }}?"}]}'

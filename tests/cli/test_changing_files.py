@@ -83,6 +83,7 @@ def read_until(terminal: int, end: str | None) -> str:
     return shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", EDITS)
 def test_a_file_that_changes_in_the_wait_is_not_sent(
     tmp_path: Path, world: dict[str, str], run: Run, file: str
@@ -100,6 +101,7 @@ def test_a_file_that_changes_in_the_wait_is_not_sent(
     assert not list((tmp_path / "campaigns").glob("*.lock.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", EDITS)
 def test_a_file_that_changes_at_the_question_is_not_sent(
     tmp_path: Path, world: dict[str, str], file: str

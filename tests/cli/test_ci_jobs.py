@@ -66,6 +66,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_what_nobody_approved_waits_and_the_approval_is_recorded_before_it_is_sent(
     run: Run, clone: Path
 ) -> None:
@@ -94,6 +95,7 @@ def test_what_nobody_approved_waits_and_the_approval_is_recorded_before_it_is_se
     assert run("ci", "finish", cwd=clone, env=KEYED).stdout.startswith("Nothing to record")
 
 
+@pytest.mark.slow
 def test_one_campaign_fails_and_the_job_goes_on_to_its_end(run: Run, clone: Path) -> None:
     """What is left out makes the job fail with its exit code; on GitHub a pause, which was asked for, does not."""
     write(clone, "coffee", 101, Hello="Hello {{ nobody }}")
@@ -132,6 +134,7 @@ def test_the_job_that_plans_pauses_a_rollout_whose_guard_is_broken(run: Run, clo
     assert run("ci", "plan", "--out", "ci", cwd=clone, env=KEYED).returncode == 7
 
 
+@pytest.mark.slow
 def test_jobs_set_their_outputs(run: Run, clone: Path, github: GitHub) -> None:
     """In a job of GitHub the plan waits for the job that sends, with what that asks for."""
     outputs = clone.parent / "outputs"

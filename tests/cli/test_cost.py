@@ -70,6 +70,7 @@ def read_paid(world: World) -> dict[str, Any]:
     return paid
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("per", "is_lost"), [("segment", False), ("render", False), ("segment", True)])
 def test_simulated_campaign_costs_what_the_plan_said(world: World, per: str, *, is_lost: bool) -> None:
     """The cost in four countries, with invalid answers, is reported to the cent and within the plan's ends."""
@@ -90,6 +91,7 @@ def test_simulated_campaign_costs_what_the_plan_said(world: World, per: str, *, 
     assert f"Cost so far: {paid['amount']['most']} USD, at prices per {per}" in world.run("status")
 
 
+@pytest.mark.slow
 def test_cost_lies_between_the_ends_of_a_mixed_launch(world: World) -> None:
     """A launch of several countries, with texts of several sizes, costs between its least and its most."""
     survey = SURVEY.replace("Hello from Acme", "'" + "x" * 400 + "'")
@@ -105,6 +107,7 @@ def test_cost_lies_between_the_ends_of_a_mixed_launch(world: World) -> None:
     assert Decimal(amount["least"]) < add_up_transcript(world, "segment") < Decimal(amount["most"])
 
 
+@pytest.mark.slow
 def test_report_names_countries_without_a_price(world: World) -> None:
     """What texts to a country without a price have cost is not known, and the report names it."""
     price(world, US="0.01")

@@ -87,6 +87,7 @@ def clinic(monkeypatch: pytest.MonkeyPatch, enter: Enter) -> Clinic:
     return made
 
 
+@pytest.mark.slow
 def test_each_person_is_reminded_a_day_before_their_date(clinic: Clinic) -> None:
     """A text goes on each person's own day; people without a date, and with one that is over, get none."""
     clinic.write(
@@ -104,6 +105,7 @@ def test_each_person_is_reminded_a_day_before_their_date(clinic: Clinic) -> None
     assert clinic.count_texts() == {ADA: 2, BOB: 1}
 
 
+@pytest.mark.slow
 def test_a_date_that_moves_moves_the_text(clinic: Clinic) -> None:
     """Moved before it was sent, the text waits; moved afterwards, it goes for the new date too, and each once."""
     clinic.write((ADA, "2027-02-03T15:00"))
@@ -134,6 +136,7 @@ def test_another_way_to_write_a_date_is_the_same_date(clinic: Clinic, cell: str)
     assert clinic.apply() == 0
 
 
+@pytest.mark.slow
 def test_a_person_with_two_dates_is_reminded_of_both(clinic: Clinic) -> None:
     """Two rows of a phone are two dates: a warning names both rows, and each date has its text."""
     clinic.write((ADA, "2027-02-05T15:00"), (ADA, "2027-02-03T15:00"), (ADA, "2027-02-03T15:00:00"))
@@ -287,6 +290,7 @@ def test_a_date_that_cannot_be_found_keeps_the_old_key(
     assert clinic.lockfile.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_the_forecast_has_the_texts_of_other_dates(clinic: Clinic) -> None:
     """Of somebody with two dates that are due, one text goes now, and one may come later."""
     clinic.move_to("2027-12-01T15:00")

@@ -133,6 +133,7 @@ def test_clocks_that_differ_are_warned_of(run: Run, folder: Path) -> None:
     assert 3598.5 - took_s <= int(found[1]) <= 3600.5 + took_s
 
 
+@pytest.mark.slow
 def test_a_ledger_that_is_there_is_readable_and_writable(
     run: Run, folder: Path, postgres_ledger: str
 ) -> None:

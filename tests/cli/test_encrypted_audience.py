@@ -83,6 +83,7 @@ def test_without_the_key_the_others_go_on(run: Run, mixed: Path, check_json: Cal
     assert counts["sealed"] == 2
 
 
+@pytest.mark.slow
 def test_the_only_campaign_is_refused(run: Run, mixed: Path) -> None:
     """Alone, it ends the command with its error, and reports are still made."""
     (mixed / "campaigns/pulse.yaml").unlink()

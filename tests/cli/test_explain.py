@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 import runner
 from tests.docs.problems import FILE
 
@@ -44,6 +46,7 @@ def test_all_codes_are_listed(tmp_path: Path, run: Run) -> None:
 MAKERS = {"Diagnostic", "PhoneColumn", "_Fault", "problem", "table_problem"}
 
 
+@pytest.mark.slow
 def test_every_code_is_explained() -> None:
     """Whatever a problem is called where it is made has its page."""
     known = json.loads(FILE.read_text(encoding="utf-8"))

@@ -159,6 +159,7 @@ def test_a_reply_that_opts_out_is_no_answer(live: Live) -> None:
     assert message["discrepancies"] == []
 
 
+@pytest.mark.slow
 def test_a_doubtful_reply_is_an_answer_until_it_is_decided(live: Live) -> None:
     """What only sounds like an opt-out counts until a person confirms it; who is let in has still refused."""
     live.send()
@@ -224,6 +225,7 @@ messages: [{id: tell, text: "We open at nine."}]
 """
 
 
+@pytest.mark.slow
 def test_people_are_counted_once_over_a_survey_its_reminder_and_what_replaced_it(live: Live) -> None:
     """A reminder replaces nobody; a text of another campaign does, and is out of the second rate."""
     live.write(REMINDED.replace(" &nps", ""), PHONES[:60])

@@ -33,6 +33,7 @@ NO_ANSWER = "they have not answered `nps`"
 NO_RESPONSE = "their answer to `nps` is none of its responses"
 
 
+@pytest.mark.slow
 def test_only_those_with_the_values_are_texted(world: World) -> None:
     """An hour after their answer, once it was read after that hour; the others are counted, and why."""
     world.write(ASK, WHY, phones=(ADA, BOB, CY))
@@ -135,6 +136,7 @@ def test_an_edited_answer_changes_nothing_that_was_sent(world: World) -> None:
     assert (world.count_texts(ADA), world.count_texts(BOB)) == (1, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("created", ["2099-01-01T00:00:00.000000", "yesterday"])
 def test_an_answer_without_a_possible_time_counts_from_its_reading(world: World, created: str) -> None:
     """The wait begins when it was read, whatever the service says."""
@@ -150,6 +152,7 @@ def test_an_answer_without_a_possible_time_counts_from_its_reading(world: World,
     assert world.apply() == 1
 
 
+@pytest.mark.slow
 def test_a_text_in_the_place_of_a_response_is_no_value(world: World) -> None:
     """It is counted with its reason, and goes to no branch."""
     world.write(ASK, WHY, WHY.replace("why", "thanks").replace("0-6", "7-10"))
@@ -163,6 +166,7 @@ def test_a_text_in_the_place_of_a_response_is_no_value(world: World) -> None:
     assert world.apply() == 0
 
 
+@pytest.mark.slow
 def test_each_arm_is_read_by_its_own_responses(world: World) -> None:
     """The same value stands in different words in the arms of an experiment."""
     ask = (
@@ -199,6 +203,7 @@ def test_a_response_is_named_by_its_text(world: World) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_answer_in_another_language_has_the_same_value(world: World) -> None:
     """A response is the same one in all languages, and named in the default one."""
     ask = (
@@ -220,6 +225,7 @@ def test_an_answer_in_another_language_has_the_same_value(world: World) -> None:
     assert (world.count_texts(ADA, "¿Por qué?"), world.count_texts(BOB, "¿Por qué?")) == (1, 0)
 
 
+@pytest.mark.slow
 def test_a_renamed_message_keeps_its_answers(world: World) -> None:
     """Answers to a message under its former id count for it under the new one."""
     world.write(ASK, WHY)
@@ -249,6 +255,7 @@ def test_a_saved_plan_sends_to_whom_it_named(world: World) -> None:
     assert world.apply() == 1
 
 
+@pytest.mark.slow
 def test_who_explains_the_follow_up(world: World) -> None:
     """The decision on one person, and why."""
     world.write(ASK, WHY)

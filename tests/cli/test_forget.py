@@ -74,6 +74,7 @@ def list_recipients(folder: Path) -> list[int]:
     return sorted(len(launch["recipients"]) for launch in launches)
 
 
+@pytest.mark.slow
 def test_a_person_is_forgotten_everywhere(folder: Path, run: Run, check_json: CheckJson) -> None:
     """Ledger and lockfile lose them, the text that was theirs alone too; what is left is said."""
     send_and_answer(folder, run)
@@ -96,6 +97,7 @@ def test_a_person_is_forgotten_everywhere(folder: Path, run: Run, check_json: Ch
     assert list_recipients(folder) == [0, 1, 1, 1]
 
 
+@pytest.mark.slow
 def test_the_lockfile_of_before_brings_nobody_back(folder: Path, run: Run) -> None:
     """With the old lockfile checked out again, the next reconcile writes it without the person."""
     send_and_answer(folder, run)
@@ -149,6 +151,7 @@ def write_targets(folder: Path, **services: dict[str, str]) -> dict[str, str]:
     return environment
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["a word", "another word"])
 def test_adoption_leaves_the_forgotten_out(folder: Path, run: Run, text: str) -> None:
     """With ledger and lockfile lost, launches are adopted, or hold people, without whoever was forgotten."""

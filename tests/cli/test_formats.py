@@ -77,6 +77,7 @@ def test_each_campaign_has_its_own_columns(run: Run, folder: Path, format_: str)
     ]
 
 
+@pytest.mark.slow
 def test_remarks_of_a_plan_are_short_for_people(run: Run, tmp_path: Path) -> None:
     """What several messages have in common is said once, and of many sets of reasons the most frequent."""
     shutil.copytree(shipped_folder("campaigns"), tmp_path / "campaigns")
@@ -133,6 +134,7 @@ def run_encoded(folder: Path, encoding: str, *arguments: str) -> bytes:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_an_output_without_unicode_gets_question_marks(folder: Path) -> None:
     """What the output's encoding lacks is a question mark for people, and escaped in JSON and HTML."""
     file = folder / "campaigns/pulse.yaml"
@@ -147,6 +149,7 @@ def test_an_output_without_unicode_gets_question_marks(folder: Path) -> None:
     assert fit_html("<p>Zoë Ω</p>", io.TextIOWrapper(io.BytesIO(), "cp850")) == "<p>Zo&#235; &#937;</p>"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "2>&-"])
 def test_a_closed_output_is_no_fault(folder: Path, closed: str) -> None:
     """Whoever closes it wants to read nothing: the command does its work."""

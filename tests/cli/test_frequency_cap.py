@@ -192,6 +192,7 @@ def test_what_the_same_run_sends_counts(campaigns: Campaigns) -> None:
     assert campaigns.apply() == {"a-news": 0, "b-pulse": 1, "c-offer": 0}
 
 
+@pytest.mark.slow
 def test_a_saved_plan_whose_people_were_texted_meanwhile_is_refused(campaigns: Campaigns) -> None:
     """Who has reached the cap since the plan was made is not texted by it: the plan is not the same any more."""
     campaigns.write("news", NO_CAP, ADA)
@@ -204,6 +205,7 @@ def test_a_saved_plan_whose_people_were_texted_meanwhile_is_refused(campaigns: C
     assert campaigns.apply("pulse") == {"pulse": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("news", "pulse"), [("a-news", "b-pulse"), ("z-news", "b-pulse")])
 def test_what_only_a_lockfile_tells_of_counts(on_sqlite: Campaigns, news: str, pulse: str) -> None:
     """On a new machine a campaign's lockfile counts for the others, also for those that come before it.

@@ -111,6 +111,7 @@ def find_acting(text: str, commands: tuple[str, ...] = ()) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_no_output_acts(folder: Path, run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     """Whatever the command and its format, no line is a command, and no character steers the terminal."""
     own = tuple(

@@ -70,6 +70,7 @@ def test_an_empty_folder_becomes_a_campaign_repository(run: Run, tmp_path: Path)
     assert (tmp_path / "acme/.git/HEAD").read_text() == "ref: refs/heads/main\n"
 
 
+@pytest.mark.slow
 def test_the_example_is_valid_and_works_on_the_sandbox(run: Run, tmp_path: Path) -> None:
     """It has no errors and no warnings, and everybody in it is planned for."""
     run("init", cwd=tmp_path)

@@ -151,6 +151,7 @@ def test_records_are_moved(folder: Path, run: Run, before: dict[str, str]) -> No
     assert (again.returncode, again.stdout) == (0, DONE)
 
 
+@pytest.mark.slow
 def test_a_record_that_is_only_in_git_is_moved(folder: Path, run: Run) -> None:
     """A new machine has no ledger; the old key may be a weak one."""
     weak = TargetKey.of("sandbox", "a")
@@ -170,6 +171,7 @@ def test_a_record_that_is_only_in_git_is_moved(folder: Path, run: Run) -> None:
     assert (message["already_sent"], message["opted_out"], message["to_send"]) == (2, 0, 2)
 
 
+@pytest.mark.slow
 def test_a_person_who_cannot_be_found_stops_all(folder: Path, run: Run) -> None:
     """Whoever is missing would look new: nothing is changed, and the error says of how many."""
     send(folder, run, OLD)
@@ -213,6 +215,7 @@ def test_a_rotation_that_died_is_done_again(folder: Path, run: Run, lost: str) -
     assert ((folder / LOCKFILE).read_bytes(), read(folder), read_people(folder)) == whole
 
 
+@pytest.mark.slow
 def test_a_missing_key_is_said(folder: Path, run: Run) -> None:
     """Which of the two is missing, or is the wrong one; nothing is changed."""
     assert run("apply", "--auto-approve", cwd=folder, env=OLD).returncode == 0
@@ -252,6 +255,7 @@ def test_a_missing_key_is_said(folder: Path, run: Run) -> None:
     assert before == ((folder / LOCKFILE).read_bytes(), read_ledger(folder))
 
 
+@pytest.mark.slow
 def test_opt_outs_that_are_only_in_git_are_moved(folder: Path, run: Run) -> None:
     """A new machine without ledger moves them, once their phones are named; until then nothing is changed."""
     run("optouts", "add", ADA, "+14155550188", cwd=folder, env=OLD)

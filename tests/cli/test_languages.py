@@ -160,6 +160,7 @@ def test_a_campaign_without_languages_has_none_in_its_plan(world: World) -> None
     assert "languages" not in world.plan()["messages"][0]
 
 
+@pytest.mark.slow
 def test_arms_vary_texts_by_language(world: World) -> None:
     """Each arm's people get its texts in their language, and the plan counts both ways."""
     people = "phone,lang,name\n" + "".join(
@@ -178,6 +179,7 @@ def test_arms_vary_texts_by_language(world: World) -> None:
     assert found == endings
 
 
+@pytest.mark.slow
 def test_an_answer_in_their_language_ends_the_survey(world: World) -> None:
     """`conclude_on` names a response in the default language, and means it in all."""
     world.run("apply", "visit.yaml", "--auto-approve")
@@ -233,6 +235,7 @@ def test_the_number_of_a_line_counts_as_its_response(world: World, response: str
     assert asked["mean"] == pytest.approx(4 / 3, abs=0.0001)
 
 
+@pytest.mark.slow
 def test_files_have_the_responses_of_the_default_language(world: World) -> None:
     """Beside the value, and the language of each person's texts, whatever the column is called."""
     world.write(text=YAML.replace("lang\n", "tongue\n"), people=PEOPLE.replace("lang", "tongue"))
@@ -250,6 +253,7 @@ def test_files_have_the_responses_of_the_default_language(world: World) -> None:
     }
 
 
+@pytest.mark.slow
 def test_simulated_people_answer_in_their_language(world: World) -> None:
     """What participants choose are responses that they were shown."""
     people = "phone,lang,name\n" + "".join(f"+1415555{number:04},ar,Cem\n" for number in range(100, 140))
@@ -260,6 +264,7 @@ def test_simulated_people_answer_in_their_language(world: World) -> None:
     assert {text for (text,) in given} == {"جيد", "سيئ"}
 
 
+@pytest.mark.slow
 def test_a_preview_of_one_language(world: World) -> None:
     """It shows the worst cases of these people, or one person's texts in that language."""
     shown = world.run("preview", "visit.yaml", "--language", "AR")
@@ -274,6 +279,7 @@ def test_a_preview_of_one_language(world: World) -> None:
     assert cases[2]["conversation"][0]["text"] == "كيف كان، Cem؟\n1. جيد\n2. سيئ"
 
 
+@pytest.mark.slow
 def test_a_preview_from_python(world: World) -> None:
     """`Project.preview` takes the language as well."""
     preview = runner.open([world.folder / "visit.yaml"]).preview(language="es")
@@ -312,6 +318,7 @@ def test_rows_of_an_unknown_language_can_be_left_out(world: World) -> None:
     assert "+14155550105" not in world.list_sent()
 
 
+@pytest.mark.slow
 def test_a_report_can_show_languages_apart(world: World) -> None:
     """By the languages of the texts, whatever the file writes, or has left blank."""
     people = "phone,lang,name\n" + "".join(
@@ -327,6 +334,7 @@ def test_a_report_can_show_languages_apart(world: World) -> None:
     assert "| ES" not in groups
 
 
+@pytest.mark.slow
 def test_a_report_shows_languages_of_people_in_the_campaign_file_apart(world: World) -> None:
     """Their key is `language`, and so is the name of the column."""
     people = "".join(

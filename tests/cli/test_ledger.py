@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
@@ -26,6 +28,7 @@ def move_away(folder: Path, name: str) -> None:
         file.rename(folder / name / file.name)
 
 
+@pytest.mark.slow
 def test_sending_goes_on_with_the_copy(
     folder: Path, run: Run, check_json: Callable[[str, str], dict[str, Any]], postgres_ledger: str
 ) -> None:

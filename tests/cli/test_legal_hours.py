@@ -84,6 +84,7 @@ def desk(
     return Desk(tmp_path, capsys, check_json)
 
 
+@pytest.mark.slow
 def test_a_floridian_with_a_new_york_number_is_under_florida_s_law(desk: Desk) -> None:
     """At 20:30 the number's own law would let them be texted; they wait until nine on both of Florida's clocks."""
     desk.write(f"phone,state\n{NEW_YORK},US-FL\n+12125550102,\n")
@@ -129,6 +130,7 @@ def test_nobody_is_texted_on_christmas_in_louisiana(desk: Desk) -> None:
     assert desk.plan("2027-02-09T12:00:00-06:00")["to_send"] == 1
 
 
+@pytest.mark.slow
 def test_places_without_a_rule_are_left_out_and_named(desk: Desk) -> None:
     """By default nobody is texted there, at any hour, and the plan names each place with how many people."""
     rows = "".join(f"+2547123456{index:02},\n" for index in range(12))
@@ -176,6 +178,7 @@ def test_the_page_is_what_the_command_prints(desk: Desk) -> None:
     assert PAGE.read_text(encoding="utf-8").endswith(f"\n\n{out}")
 
 
+@pytest.mark.slow
 def test_no_more_texts_than_a_law_allows(desk: Desk) -> None:
     """Oregon's three within 24 hours hold for its people, by region or number, beside a looser cap of the campaign.
 
@@ -199,6 +202,7 @@ def test_no_more_texts_than_a_law_allows(desk: Desk) -> None:
     assert sent == "pulse: 2 people texted.\n"
 
 
+@pytest.mark.slow
 def test_no_reminder_where_silence_opts_out(desk: Desk) -> None:
     """In the Philippines no reply counts as opting out: no reminder goes there, and plan and validate say why."""
     desk.write(f"phone,state\n{MANILA},\n{NEW_YORK},\n")

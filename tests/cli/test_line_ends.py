@@ -57,6 +57,7 @@ def clones(tmp_path: Path) -> list[Path]:
     return [tmp_path / "lf", tmp_path / "crlf"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [STATE_KEY, ""])
 def test_line_ends_make_no_difference(clones: list[Path], key: str) -> None:
     """One digest, one approval and one record, from texts, included texts, cells and lockfiles."""

@@ -95,6 +95,7 @@ def test_the_targets_yaml_that_counts_is_validated(folder: Path, run: Run) -> No
         assert done.stdout.endswith("Invalid: 1 campaign, 1 error, 0 warnings.\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variable", ["RUNNER_STATE_KEY", "GITHUB_TOKEN", "RUNNER_LEDGER", "HOME"])
 def test_no_other_secret_is_sent_as_a_credential(
     folder: Path, run: Run, serve_process: Serve, variable: str

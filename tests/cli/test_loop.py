@@ -22,6 +22,7 @@ README = Path(__file__).parents[2] / "README.md"
 LOCKFILE = "campaigns/pulse.sandbox.lock.json"
 
 
+@pytest.mark.slow
 def test_a_campaign_goes_from_file_to_report(folder: Path, run: Run, check_json: CheckJson) -> None:
     """Validate, plan, apply, answers and report work in turn, and their JSON fits its schemas."""
     valid = run("validate", "--format", "json", cwd=folder)
@@ -76,6 +77,7 @@ def test_a_campaign_goes_from_file_to_report(folder: Path, run: Run, check_json:
     assert summary["new_results"] == 0
 
 
+@pytest.mark.slow
 def test_whoever_was_texted_is_not_texted_again(folder: Path, run: Run) -> None:
     """Neither the same command, nor an edited text, nor a lost ledger texts anybody again; a new row is texted alone."""
 
@@ -133,6 +135,7 @@ def test_reconcile_leaves_the_lockfile_to_a_run(folder: Path, run: Run, run_proc
     assert lockfile.read_bytes() == content
 
 
+@pytest.mark.slow
 def test_a_report_is_a_function_of_the_ledger(folder: Path, run: Run) -> None:
     """Written twice, every format of a report is byte for byte the same, and holds no phone."""
     run("apply", "--auto-approve", cwd=folder)

@@ -113,6 +113,7 @@ WEB = {"requests", "urllib3", "starlette", "uvicorn"}
 FILES = {"duckdb", "pandas", "pyarrow", "fsspec", "dask"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "unneeded"),
     [
@@ -167,6 +168,7 @@ def test_version(run_process: Run, tmp_path: Path) -> None:
     assert f"requests {metadata.version('requests')}, " in packages
 
 
+@pytest.mark.slow
 def test_completion_in_bash(run_process: Run, tmp_path: Path) -> None:
     """In a real bash, `runner re` and Tab offer the commands that begin so."""
     script = run_process("completion", "bash", cwd=tmp_path).stdout
@@ -184,6 +186,7 @@ def test_completion_in_bash(run_process: Run, tmp_path: Path) -> None:
     assert sorted(done.stdout.split()) == sorted(name for name in COMMANDS if name.startswith("re"))
 
 
+@pytest.mark.slow
 def test_another_folder_can_be_named(run_process: Run, tmp_path: Path) -> None:
     """`runner -C DIR COMMAND` works as if it was started in DIR."""
     (tmp_path / "shop/campaigns").mkdir(parents=True)
@@ -194,6 +197,7 @@ def test_another_folder_can_be_named(run_process: Run, tmp_path: Path) -> None:
     assert "Directory 'nowhere' does not exist" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_folder_below_a_project_is_refused(run_process: Run, folder: Path) -> None:
     """What is recorded there, such as an opt-out, would be unknown to the project: it is named, with the way."""
     (folder / ".git").mkdir()

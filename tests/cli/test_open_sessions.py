@@ -86,6 +86,7 @@ def world(enter: Enter) -> World:
     return enter(World)
 
 
+@pytest.mark.slow
 def test_a_survey_waits_for_the_end_of_another_one(world: World) -> None:
     """It is deferred, with its reason, until the open one has ended and that was read; then it goes out."""
     world.write("first", ASK)
@@ -116,6 +117,7 @@ def test_status_counts_who_waits_behind_an_open_survey(world: World) -> None:
     assert [status[name] for name in ("planned", "deferred", "open_session", "no_rule")] == [1, 0, 1, 0]
 
 
+@pytest.mark.slow
 def test_with_queue_a_survey_goes_and_the_plan_says_what_that_risks(world: World) -> None:
     """`open_session: queue` sends at once; the service holds the question back until the first has ended."""
     world.write("first", ASK)
@@ -127,6 +129,7 @@ def test_with_queue_a_survey_goes_and_the_plan_says_what_that_risks(world: World
     assert world.list_sessions() == [("ACTIVE", None), ("QUEUED", None)]
 
 
+@pytest.mark.slow
 def test_only_those_whose_own_survey_is_open_wait(world: World) -> None:
     """Of a launch to several people, who has ended it gets the next message, the others wait."""
     world.write("first", ASK, phones=(ADA, BOB))
@@ -435,6 +438,7 @@ def read_people(world: World, name: str) -> dict[str, Any]:
     return people
 
 
+@pytest.mark.slow
 def test_who_waited_until_the_survey_was_ended_was_not_texted(world: World) -> None:
     """An opt-out, or a later send, ends what waits: these people are apart, and have not opted out of it."""
     phones = send_behind(world)
@@ -451,6 +455,7 @@ def test_who_waited_until_the_survey_was_ended_was_not_texted(world: World) -> N
     assert (first["texted"], first["opted_out"], first["withdrawn"]) == (6, 1, 0)
 
 
+@pytest.mark.slow
 def test_where_nobody_looked_it_is_not_known_who_was_texted(world: World) -> None:
     """Of surveys that were never seen open behind one that ended in the same way, nothing is taken for granted."""
     phones = send_behind(world)

@@ -63,6 +63,7 @@ def test_people_are_added_and_let_in_again(tmp_path: Path, run: Run, check_json:
         assert b"4155550101" not in (file.read_bytes() if file.is_file() else b"")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("project")
 def test_letting_in_the_forgotten_is_warned_of(tmp_path: Path, run: Run) -> None:
     """Nobody knows any more what they got; on no, nothing changes."""
@@ -91,6 +92,7 @@ def test_a_spreadsheet_is_imported(tmp_path: Path, run: Run, check_json: CheckJs
     assert (document["changed"], document["opted_out"]) == (2, 2)
 
 
+@pytest.mark.slow
 def test_a_campaign_adds_words_that_opt_out(folder: Path, run: Run) -> None:
     """`policy.opt_out_words` count as the whole reply and at its start, and in what was read before."""
     campaign = folder / "campaigns/pulse.yaml"
@@ -243,6 +245,7 @@ def test_what_is_wrong_enters_nobody(tmp_path: Path, run: Run) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_doubtful_reply_is_shown_and_decided(folder: Path, run: Run, check_json: CheckJson) -> None:
     """What it says is shown on request alone; a decision is kept when it is read again."""
     assert run("apply", "--auto-approve", cwd=folder).returncode == 0
@@ -282,6 +285,7 @@ def test_a_doubtful_reply_is_shown_and_decided(folder: Path, run: Run, check_jso
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "left"), [("confirm", 0), ("dismiss", 1)])
 def test_a_wish_to_be_texted_again_is_decided(folder: Path, run: Run, command: str, left: int) -> None:
     """Confirmed it lets its author in, dismissed it does not; a machine that reads it anew asks nobody again."""

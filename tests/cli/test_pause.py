@@ -65,6 +65,7 @@ def test_a_paused_campaign_is_counted_as_paused(shop: Path, run: Run, check_json
     assert (human.returncode, human.stdout.splitlines()[-1]) == (7, "Nothing to send. Paused: coffee.")
 
 
+@pytest.mark.slow
 def test_nothing_of_it_is_sent_and_the_others_go_on(shop: Path, run: Run, check_json: CheckJson) -> None:
     """Nor its reminders; reconciling goes on, and so does the campaign once a person says so."""
     assert (
@@ -102,6 +103,7 @@ def test_a_pause_holds_on_a_new_machine(shop: Path, run: Run, check_json: CheckJ
     assert (entry["campaign"], entry["state"]) == ("coffee", "resumed")
 
 
+@pytest.mark.slow
 def test_what_was_approved_goes_out_without_what_was_paused_since(
     shop: Path, run: Run, check_json: CheckJson
 ) -> None:

@@ -106,6 +106,7 @@ def test_only_the_campaigns_own_files_make_it_dirty(
     assert one.get("dirty", False) is is_dirty
 
 
+@pytest.mark.slow
 def test_a_report_says_how_it_was_sent(
     repository: Path, run: Run, check_json: Callable[[str, str], dict[str, Any]]
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_report_says_how_it_was_sent(
     assert "is not on record" not in markdown
 
 
+@pytest.mark.slow
 def test_another_machine_reports_the_same(repository: Path, run: Run) -> None:
     """A ledger that is filled from the lockfile knows the runs, and writes the lockfile as it was."""
     (one,) = apply(run, repository, env=JOB)

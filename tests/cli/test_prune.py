@@ -44,6 +44,7 @@ def read_files(world: World) -> bytes:
     return b"".join(file.read_bytes() for file in (world.folder / ".runner").rglob("*") if file.is_file())
 
 
+@pytest.mark.slow
 def test_answers_go_and_figures_stay(world: World) -> None:
     """No byte of texts and answers is left, the report is the same, and no reconcile brings them back."""
     settle(world)
@@ -67,6 +68,7 @@ def test_answers_go_and_figures_stay(world: World) -> None:
     assert world.check(world.run("optouts", "list", "--format", "json"), "optouts")["opted_out"] == 1
 
 
+@pytest.mark.slow
 def test_nobody_is_texted_because_an_answer_was_pruned(world: World) -> None:
     """Nobody gets the survey again, nor a reminder; the plan says why."""
     settle(world)
@@ -79,6 +81,7 @@ def test_nobody_is_texted_because_an_answer_was_pruned(world: World) -> None:
     assert any("answers were pruned" in one for one in reasons)
 
 
+@pytest.mark.slow
 def test_a_lost_ledger_does_not_take_pruned_answers_for_silence(world: World) -> None:
     """A ledger that knows nothing of the pruning reminds the one who never answered, and nobody else."""
     settle(world)
@@ -90,6 +93,7 @@ def test_a_lost_ledger_does_not_take_pruned_answers_for_silence(world: World) ->
     assert counts == {"not_qualified": 1, "to_send": 1}
 
 
+@pytest.mark.slow
 def test_what_is_young_or_open_stays(world: World) -> None:
     """Before the time is over, and without a terminal to ask at, nothing is removed."""
     assert "kept until" in world.run("prune", "--auto-approve").replace("stay: kept", "kept")
@@ -99,6 +103,7 @@ def test_what_is_young_or_open_stays(world: World) -> None:
     assert REASON in read_files(world)
 
 
+@pytest.mark.slow
 def test_a_failure_removes_nothing_and_another_run_ends_the_work(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +125,7 @@ def test_a_failure_removes_nothing_and_another_run_ends_the_work(
     assert REASON not in read_files(world)
 
 
+@pytest.mark.slow
 def test_details_of_pruned_answers_are_refused(world: World) -> None:
     """Breakdowns and files of answers cannot be made any more, and that is said."""
     settle(world)
@@ -128,6 +134,7 @@ def test_details_of_pruned_answers_are_refused(world: World) -> None:
     assert "were pruned on" in world.errors
 
 
+@pytest.mark.slow
 def test_nothing_is_sent_that_no_report_would_have(world: World) -> None:
     """Once its answers were pruned, a campaign texts nobody more, since its report is final."""
     settle(world)
@@ -139,6 +146,7 @@ def test_nothing_is_sent_that_no_report_would_have(world: World) -> None:
     assert "no report would have what comes now (text new people by another campaign)" in world.errors
 
 
+@pytest.mark.slow
 def test_a_campaign_whose_file_is_gone_is_named(world: World) -> None:
     """Its answers stay, and `prune` does not say that there is nothing."""
     settle(world)
@@ -152,6 +160,7 @@ def test_a_campaign_whose_file_is_gone_is_named(world: World) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", ["policy: {retention: 900d}\n", ""])
 def test_a_rule_on_retention_holds_for_what_was_sent_before(world: World, own: str) -> None:
     """The shorter time counts, whatever the campaign says by now."""

@@ -67,6 +67,7 @@ def record(run: Run, folder: Path, environment: dict[str, str], *command: str) -
     assert run("ci", "record", cwd=folder, env=environment).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", ["main", "ref"])
 def test_a_pause_of_another_machine_is_heard(
     tmp_path: Path, world: dict[str, str], run: Run, store: str

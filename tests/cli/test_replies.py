@@ -96,6 +96,7 @@ def shop(tmp_path: Path, run: Run) -> Shop:
     return Shop(tmp_path, run)
 
 
+@pytest.mark.slow
 def test_a_stop_in_a_sentence_to_a_plain_text_is_found(shop: Shop, check_json: CheckJson) -> None:
     """Recorded replies are results: the next campaign leaves the person out, who has answered nothing."""
     shop.write("notice", RECORDED)
@@ -131,6 +132,7 @@ def test_a_stop_in_a_sentence_to_an_ignored_text_is_lost_and_the_plan_says_so(sh
     assert shop.plan("offer")["messages"][0]["opted_out"] == 0
 
 
+@pytest.mark.slow
 def test_what_answers_nothing_is_no_answer(shop: Shop, check_json: CheckJson) -> None:
     """Blank, a reaction and an automatic reply are counted apart, and their authors are still unanswered."""
     said = ["\u3164\u200b", "Liked “Why?”", "I'm driving with Driving Focus turned on.", "?", "ok"]
@@ -195,6 +197,7 @@ def test_the_words_that_are_named_opt_out(word: str) -> None:
     assert word.lower() in COMMAND_WORDS
 
 
+@pytest.mark.slow
 def test_texts_wait_while_replies_are_unread_for_a_day(shop: Shop, check_json: CheckJson) -> None:
     """23 hours do not hold, 25 do, in all campaigns of the target; to reconcile frees them."""
     shop.write("ask", SURVEY)
@@ -227,6 +230,7 @@ def test_texts_wait_while_replies_are_unread_for_a_day(shop: Shop, check_json: C
     assert shop.apply("offer").stdout == "offer: 2 people texted.\n"
 
 
+@pytest.mark.slow
 def test_the_last_reading_counts(shop: Shop) -> None:
     """A survey that was reconciled a day ago is unread since, as long as somebody may still answer."""
     shop.write("ask", SURVEY)
@@ -276,6 +280,7 @@ def test_replies_to_plain_texts_are_not_waited_for(shop: Shop) -> None:
     assert shop.apply("offer").stdout == "offer: 2 people texted.\n"
 
 
+@pytest.mark.slow
 def test_a_machine_that_is_new_waits_until_it_has_read(shop: Shop) -> None:
     """A lockfile tells what was sent, and not what people have replied since."""
     shop.write("ask", SURVEY)

@@ -115,6 +115,7 @@ def find_copy(folder: Path) -> Path:
     return copy
 
 
+@pytest.mark.slow
 def test_columns_break_the_turnout_down(folder: Path) -> None:
     """Columns of files and variables of recipients alike, each in turn; small groups are left out."""
     city, plan = report_json(folder, "--by", "city", "--by", "plan", "--by", "city")["groups"]
@@ -189,6 +190,7 @@ def test_a_report_needs_no_audience(folder: Path) -> None:
     assert (refused.returncode, refused.stdout) == (1, "")
 
 
+@pytest.mark.slow
 def test_groups_say_that_they_are_not_known(folder: Path) -> None:
     """As long as some answers are unread, a column that was asked for has a sentence, and no empty list alone."""
     with closing(sqlite3.connect(folder / ".runner/ledger.sqlite")) as connection, connection:
@@ -251,6 +253,7 @@ def test_what_makes_no_sense_is_refused(sent: Path, options: tuple[str, ...], te
     assert (done.returncode, done.stdout, done.stderr) == (64, "", text)
 
 
+@pytest.mark.slow
 def test_several_campaigns_have_an_index(folder: Path) -> None:
     """Of more than one campaign in HTML there is a page that leads to each; of one there is none."""
     assert run("report", "--format", "html", "--out", "one", cwd=folder).returncode == 0
@@ -337,6 +340,7 @@ def answer_in_words(folder: Path, words: str) -> None:
         connection.exec_driver_sql("INSERT INTO result_revisions VALUES (99, 'mark')")
 
 
+@pytest.mark.slow
 def test_comments_stand_in_reports_and_files_without_what_tells_who_people_are(folder: Path) -> None:
     """With --comments, or as the campaign says, words are quoted, with addresses, phones and names masked."""
     answer_in_words(folder, "Bob: bob@x.example, (415) 555-0200, since 2026-11-26")
@@ -378,6 +382,7 @@ def test_a_campaign_with_comments_has_a_report_without_its_audience(folder: Path
     assert "the audience of pulse cannot be read as a whole" in refused.stderr
 
 
+@pytest.mark.slow
 def test_names_that_the_audience_has_lost_are_not_shown_unawares(folder: Path) -> None:
     """With other names the page and the command say so; without a column that texts used no words are shown."""
     answer_in_words(folder, "Bob was here")
@@ -655,6 +660,7 @@ def test_a_full_disk_is_said(folder: Path, small_disk: Path, what: str) -> None:
     assert run("report", cwd=folder).stdout == expected
 
 
+@pytest.mark.slow
 def test_a_report_without_room_leaves_the_one_before(folder: Path, small_disk: Path) -> None:
     """A document or file of answers that does not fit is said, by its own name, and no half of it is there."""
     out = small_disk / "out"

@@ -67,6 +67,7 @@ def report(folder: Path, *paths: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_other_waves_are_compared_though_the_command_names_one(folder: Path) -> None:
     """A report of one file has the waves of all, as a report of the folder has them, and none without a series."""
     found = report(folder, "campaigns/second.yaml")["series"]

@@ -260,6 +260,7 @@ def test_a_moved_campaign_goes_on_from_its_record(
     assert [launch for launch in before["launches"] if launch not in after["launches"]] == []
 
 
+@pytest.mark.slow
 def test_two_campaigns_of_a_name_are_not_taken_for_one(
     run: Run, repository: Repository, send: Callable[..., None]
 ) -> None:
@@ -291,6 +292,7 @@ def send_from_elsewhere(repository: Repository, send: Callable[..., None]) -> No
     (repository.work / LOCKFILE).unlink()
 
 
+@pytest.mark.slow
 def test_what_is_on_the_state_remote_counts(
     run: Run, repository: Repository, github: GitHub, send: Callable[..., None]
 ) -> None:
@@ -320,6 +322,7 @@ def test_what_is_on_the_state_remote_counts(
         assert (warned in done.stderr) != is_there
 
 
+@pytest.mark.slow
 def test_a_record_that_nobody_signed_is_not_believed(
     run: Run, repository: Repository, send: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,6 +339,7 @@ def test_a_record_that_nobody_signed_is_not_believed(
     )
 
 
+@pytest.mark.slow
 def test_without_the_state_key_those_on_record_are_taken_off_by_their_number(
     run: Run,
     repository: Repository,
@@ -395,6 +399,7 @@ def test_a_remote_that_is_gone_is_said(run: Run, repository: Repository, github:
     )
 
 
+@pytest.mark.slow
 def test_a_request_that_edits_records_is_seen(
     run: Run, repository: Repository, github: GitHub, send: Callable[..., None]
 ) -> None:

@@ -91,6 +91,7 @@ def world(enter: Enter) -> World:
     return enter(World)
 
 
+@pytest.mark.slow
 def test_steps_open_one_after_the_other(world: World) -> None:
     """Each after its hold and a reconcile; people of later steps are counted, and nobody beyond is texted."""
     assert world.state() == (1, "sending")
@@ -133,6 +134,7 @@ def test_a_fresh_machine_comes_to_the_same_step(world: World) -> None:
     assert world.state() == (2, "holding")
 
 
+@pytest.mark.slow
 def test_a_broken_guard_pauses_the_campaign(world: World) -> None:
     """With its figures, also on a fresh machine; a person who resumes accepts them for this step."""
     world.apply()
@@ -169,6 +171,7 @@ def test_a_broken_guard_pauses_the_campaign(world: World) -> None:
     world.write(YAML)
 
 
+@pytest.mark.slow
 def test_the_issue_has_the_figures_and_the_replies(
     world: World, monkeypatch: pytest.MonkeyPatch, github: GitHub
 ) -> None:
@@ -208,6 +211,7 @@ def test_follow_ups_and_new_rows_close_no_step(world: World) -> None:
     assert world.state() == (1, "sending")
 
 
+@pytest.mark.slow
 def test_a_larger_audience_begins_with_the_first_step_again(world: World) -> None:
     """Its new people of the first step are watched before the second one opens again, whoever has a text."""
     world.apply()

@@ -191,6 +191,7 @@ def test_the_people_of_the_first_step_count_as_they_are_drawn(
     assert count_sent(world) == 0
 
 
+@pytest.mark.slow
 def test_a_later_step_may_be_larger(world: World) -> None:
     """Once the first step is over, the bound is kept, also for a message that is added."""
     steps = "rollout: {seed: s3, steps: [{share: 10%, hold: 1h}, {share: 100%}]}\n"

@@ -32,6 +32,7 @@ def list_texted(world: World) -> list[str]:
     return world.query("SELECT phone FROM participant JOIN session ON participant_id = participant.id")
 
 
+@pytest.mark.slow
 def test_a_sample_is_sent_and_enlarged(world: World) -> None:
     """A larger size texts the people that it lacks, and files of answers say how probable each was."""
     world.write(ASK, phones=PHONES, rules="sample: {size: 10}\n")
@@ -112,6 +113,7 @@ def test_a_step_of_a_rollout_is_of_the_sample(world: World) -> None:
     assert step["people"] == step["waiting"] == document["campaigns"][0]["people"] < 10
 
 
+@pytest.mark.slow
 def test_nobody_is_texted_once_enough_have_answered(world: World) -> None:
     """New people and reminders stop; the plan and the report say how many there are."""
     world.write(ASK, NUDGE, phones=PHONES[:20], rules="limits: {completes: 3}\n")

@@ -54,6 +54,7 @@ def forge(folder: Path, document: dict[str, Any]) -> None:
     (folder / "plan.json").write_text(text, encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_digest_is_the_same_wherever_it_is_printed(
     folder: Path, run: Run, check_json: Callable[[str, str], dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -92,6 +93,7 @@ def test_launches_are_not_saved(folder: Path, run: Run) -> None:
     assert run("apply", "--plan", "plan.json", cwd=folder).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [None, STATE_KEY])
 def test_a_first_plan_is_good_on_another_machine(
     folder: Path, run: Run, service: dict[str, str], key: str | None

@@ -137,6 +137,7 @@ def test_a_number_of_everywhere_is_refused_or_the_campaigns(repository: Reposito
     assert repository.plan("2026-11-20T14:30:00+00:00")["next_due"] == "2026-11-20T15:00:00.000000Z"
 
 
+@pytest.mark.slow
 def test_between_start_and_end_of_the_campaign(repository: Repository) -> None:
     """Nothing leaves before `not_before` or after `expires`, and both are said."""
     repository.write(
@@ -241,6 +242,7 @@ class TestSavedPlan:
         assert done.code == 0, done.err
         return repository
 
+    @pytest.mark.slow
     def test_who_may_be_texted_at_both_times_is(self, saved: Repository) -> None:
         """Who was not to be texted then is not texted now, and who may not be now waits for the next apply."""
         # New York was to be sent and may be; California was, and sleeps; London was not, and is up.
@@ -249,6 +251,7 @@ class TestSavedPlan:
         rest = saved.apply("2026-11-21T17:00:00+00:00")
         assert (rest["recipients_sent"], rest["deferred"]) == (2, 0)
 
+    @pytest.mark.slow
     def test_it_is_good_for_one_time(self, saved: Repository) -> None:
         """After it was sent it is out of date, for those whom it deferred, too."""
         saved.apply(self.MORNING, "--plan", "plan.json")

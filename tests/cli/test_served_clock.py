@@ -66,6 +66,7 @@ def test_served_sandbox_moves_the_clock_of_commands(folder: Path, run: Run, serv
         assert done.stdout == "pulse: 1 person texted.\n"
 
 
+@pytest.mark.slow
 def test_clock_goes_to_the_next_message(folder: Path, run: Run) -> None:
     """`clock next` goes to when a message of the campaigns comes due, says which, and what sends it."""
     asked = run("sandbox", "simulate", cwd=folder)

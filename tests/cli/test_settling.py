@@ -86,6 +86,7 @@ def make_partial(folder: Path, run: Run) -> dict[str, Any]:
     return dict(large)
 
 
+@pytest.mark.slow
 def test_what_is_unknown_of_a_campaign_without_a_file_is_no_success(folder: Path, run: Run) -> None:
     """It exits with 4 until a person has said what became of it; settling alone does not."""
     launch = make_partial(folder, run)
@@ -106,6 +107,7 @@ def test_what_is_unknown_of_a_campaign_without_a_file_is_no_success(folder: Path
     assert run("apply", "--auto-approve", *SHORT, cwd=folder).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_partial_launch_is_held_and_resolved_by_a_person(
     folder: Path, run: Run, check_json: CheckJson
 ) -> None:
@@ -139,6 +141,7 @@ def test_a_partial_launch_is_held_and_resolved_by_a_person(
     assert (plan["already_sent"], plan["to_send"], plan["unresolved"]) == (4, 0, 0)
 
 
+@pytest.mark.slow
 def test_a_person_can_say_that_it_was_not_sent(folder: Path, run: Run) -> None:
     """--not-sent frees the recipients of a held launch."""
     launch = make_partial(folder, run)

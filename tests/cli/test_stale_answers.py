@@ -96,6 +96,7 @@ def pulse(tmp_path: Path, run: Run) -> Pulse:
     return repository
 
 
+@pytest.mark.slow
 def test_whoever_has_answered_meanwhile_is_not_reminded(pulse: Pulse) -> None:
     """All of them answer after the reading: `apply` sends nothing and says why, until it is reconciled."""
     pulse.answer("1")
@@ -115,6 +116,7 @@ def test_whoever_has_answered_meanwhile_is_not_reminded(pulse: Pulse) -> None:
     assert after.stderr == ""
 
 
+@pytest.mark.slow
 def test_status_names_what_was_not_read(pulse: Pulse, check_json: CheckJson) -> None:
     """It is the message whose answers are wanted, in every format, until they have been read."""
     said = "A follow-up is due, and waits for answers to be read: pulse/ask. `runner reconcile` reads them.\n"

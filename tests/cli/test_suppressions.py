@@ -136,6 +136,7 @@ def test_a_stop_to_a_campaign_whose_file_is_gone_counts(
     assert "pulse: its file is gone." in status.stderr
 
 
+@pytest.mark.slow
 def test_the_file_changes_only_if_something_has(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
     """Byte for byte the same after commands that decide nothing; there is none as long as nothing is to say."""
     first = write(tmp_path / "first", "pulse")
@@ -259,6 +260,7 @@ def test_machines_that_record_at_once_lose_nobody(
     )
 
 
+@pytest.mark.slow
 def test_records_that_were_moved_to_a_new_key_are_recorded(
     tmp_path: Path, run: Run, live: dict[str, str], remote: Path
 ) -> None:
@@ -279,6 +281,7 @@ def test_records_that_were_moved_to_a_new_key_are_recorded(
     assert (counts["opted_out"], counts["already_sent"], counts["to_send"]) == (1, 2, 0)
 
 
+@pytest.mark.slow
 def test_an_opt_out_under_the_old_key_is_not_taken_for_one_that_was_moved(
     tmp_path: Path, run: Run, live: dict[str, str], remote: Path
 ) -> None:
@@ -305,6 +308,7 @@ def test_an_opt_out_under_the_old_key_is_not_taken_for_one_that_was_moved(
     assert git(remote, "show", f"main:{FILE}") == moved
 
 
+@pytest.mark.slow
 def test_edited_lines_are_not_recorded(tmp_path: Path, run: Run, live: dict[str, str], remote: Path) -> None:
     """A line that does not fit its seal replaces none that does; it is named, and what is right is recorded."""
     first = clone(remote, tmp_path / "first")
@@ -415,6 +419,7 @@ def test_a_file_that_is_not_as_it_was_written_stops_everything(
             assert (done.returncode, done.stdout, done.stderr) == (1, "", words)
 
 
+@pytest.mark.slow
 def test_ledger_and_file_bring_each_other_up_to_date(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
     """An older file undoes nothing, a command killed before it wrote is made up for, and a lost ledger is too."""
     first = write(tmp_path / "first", "pulse")

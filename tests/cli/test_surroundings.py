@@ -80,6 +80,7 @@ def test_a_campaign_file_with_too_long_a_name_is_named(run: Run, place: Path) ->
     assert run("apply", "--auto-approve", cwd=place).returncode == 0
 
 
+@pytest.mark.slow
 def test_reports_are_cut_where_a_jobs_summary_ends(run: Run, place: Path) -> None:
     """GitHub shows none of a summary that is too long."""
     run("apply", "--auto-approve", cwd=place)

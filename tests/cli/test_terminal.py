@@ -64,6 +64,7 @@ def wait_until_asleep(process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_apply_asks_and_sends_on_yes(folder: Path) -> None:
     """At a terminal, apply shows the plan and asks; on yes it sends."""
     code, shown = run_at_terminal(folder, "apply", keys="y\n")
@@ -73,6 +74,7 @@ def test_apply_asks_and_sends_on_yes(folder: Path) -> None:
     assert "pulse: 4 people texted." in shown
 
 
+@pytest.mark.slow
 def test_an_interrupted_question_sends_nothing(folder: Path) -> None:
     """Ctrl-C at the question says what became of the send."""
     code, shown = run_at_terminal(folder, "apply", interrupt_at="Send? [y/N]: ")
@@ -80,6 +82,7 @@ def test_an_interrupted_question_sends_nothing(folder: Path) -> None:
     assert _STYLE.sub("", shown).endswith("\r\nError: interrupted: nothing was sent\r\n")
 
 
+@pytest.mark.slow
 def test_a_served_sandbox_says_how_to_use_it(folder: Path) -> None:
     """At a terminal the service says, after its address, what the URL is for and how to stop."""
     stop = "Open the URL in a browser to see all texts, and answer them. Ctrl-C stops the service."
@@ -95,6 +98,7 @@ def test_a_terminal_gets_colour(folder: Path) -> None:
     assert "\x1b[32mValid\x1b[0m" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "code"), [("validate", 0), ("ci", 64), ("plna", 64)])
 def test_no_color_is_heeded(folder: Path, command: str, code: int) -> None:
     """With NO_COLOR a terminal gets plain text, errors included."""
@@ -107,6 +111,7 @@ def read_lines(shown: str) -> list[str]:
     return [_STYLE.sub("", line).rstrip() for line in shown.splitlines()]
 
 
+@pytest.mark.slow
 def test_apply_sends_nothing_without_a_yes(folder: Path) -> None:
     """Anything but a yes sends nothing, and is no success."""
     for keys in ("n\n", "\n"):

@@ -88,6 +88,7 @@ def world(monkeypatch: pytest.MonkeyPatch, enter: Enter) -> World:
     return enter(World)
 
 
+@pytest.mark.slow
 def test_each_wave_texts_everybody_once(world: World) -> None:
     """In a wave nobody is texted twice; in the next everybody is, and the plan says so first."""
     world.write("a")
@@ -224,6 +225,7 @@ def test_a_fresh_machine_tells_the_waves_apart(world: World, *, keeps_lockfile: 
     assert set(world.count_texts().values()) == {1}
 
 
+@pytest.mark.slow
 def test_lockfiles_of_branches_with_waves_of_their_own_are_merged(world: World) -> None:
     """Both waves are on record after the merge, whichever ledger is there."""
     world.write("a")
@@ -303,6 +305,7 @@ def test_a_job_without_the_key_says_so_too(
     assert "| pulse | hello | 3 | 0 | 3 |" in body
 
 
+@pytest.mark.slow
 def test_people_and_unclear_launches_show_their_wave(world: World) -> None:
     """`runner who` and `runner resolve` name the wave of each text."""
     world.write("a")

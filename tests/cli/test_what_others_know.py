@@ -52,6 +52,7 @@ def first(tmp_path: Path) -> Path:
     return clone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", ["ref", "files", "both", "ref and old files", "old ref and files"])
 def test_decisions_reach_a_new_machine_by_any_store(first: Path, run: Run, kept: str) -> None:
     """Somebody opted out, was let in again, was forgotten, and the campaign was paused: a new clone knows."""

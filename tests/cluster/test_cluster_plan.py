@@ -105,6 +105,7 @@ def scratch() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.mark.slow
 @given(world=WORLDS)
 @settings(max_examples=12, suppress_health_check=QUICK, deadline=None)
 def test_partitions_plan_what_one_process_plans(world: World, campaign: Callable[..., Campaign]) -> None:

@@ -51,6 +51,7 @@ def lose_patience(cluster: Cluster, patience_s: float) -> None:
     cluster._patience_s = patience_s  # noqa: SLF001  to connect may take longer
 
 
+@pytest.mark.slow
 def test_each_call_gives_its_result_with_its_place(local_cluster: Cluster) -> None:
     """Results come as they come; each says whose it is."""
     found = list(local_cluster.run(tasks.square, [(number,) for number in range(50)]))
@@ -178,6 +179,7 @@ def test_a_scheduler_that_is_lost_is_said(tmp_path: Path) -> None:
     assert caught.value.message == f"the scheduler at {address} has gone, or does not answer"
 
 
+@pytest.mark.slow
 def test_a_cluster_without_workers_is_said() -> None:
     """A scheduler alone makes no calls: it is said what is missing."""
     with DaskScheduler(free_port()) as scheduler:

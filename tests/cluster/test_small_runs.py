@@ -36,6 +36,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_campaign_goes_from_file_to_report_on_processes_of_this_machine(
     run_process: Callable[..., subprocess.CompletedProcess[str]], site: Path
 ) -> None:

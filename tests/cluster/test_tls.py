@@ -110,6 +110,7 @@ def test_a_cluster_with_tls_is_used(
     assert (done.stdout, done.stderr) == ("(0, 1)\n", "")
 
 
+@pytest.mark.slow
 def test_who_is_not_of_the_ca_is_refused(secured: Secured) -> None:
     """A scheduler of another CA is not spoken to, and refuses who has no certificate of its own."""
     address, stranger = secured.address, trustme.CA()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 WORKER = "tcp://10.0.0.7:4711"
 
 
+@pytest.mark.slow
 def test_workers_with_the_same_key_are_taken(local_cluster: Cluster, tmp_path: Path) -> None:
     """A worker of the same version that has the same state key, and reaches the folder, is one of us."""
     ask_workers(local_cluster, tasks.set_variables, {"CHECKED": "s3cret"})
@@ -46,6 +47,7 @@ def test_a_worker_that_does_not_see_the_folder_is_named(tmp_path: Path) -> None:
     assert found.hint == "name a folder that all workers reach, with --scratch or RUNNER_SCRATCH"
 
 
+@pytest.mark.slow
 def test_a_worker_without_the_program_is_named(tmp_path: Path) -> None:
     """A worker that lacks the program is named, with what to install there."""
     (tmp_path / "runner").mkdir()

@@ -308,6 +308,7 @@ RECIPIENTS = st.text("abcdef", min_size=1, max_size=4)
 LISTED = st.lists(st.tuples(RECIPIENTS, st.sampled_from(["Hi", "Bye"])), max_size=6)
 
 
+@pytest.mark.slow
 @given(
     launches=st.lists(st.tuples(RECIPIENTS, st.sampled_from(["Hi", "Bye"])), min_size=1, max_size=4),
     listed=LISTED,

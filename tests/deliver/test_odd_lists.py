@@ -61,6 +61,7 @@ def write_an_offset(launch: StatJson) -> None:
     launch["project_launch_start"] = "2026-11-20T14:00:00+02:00"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -107,6 +108,7 @@ def test_phones_that_cannot_be_read_keep_everybody_from_being_texted(
     assert faulty.accepted == {phones[0]: 1}
 
 
+@pytest.mark.slow
 def test_a_launch_that_is_listed_without_sessions_is_held(
     repository: Repository, faulty: FaultyService
 ) -> None:
@@ -128,6 +130,7 @@ def test_a_launch_that_is_listed_without_sessions_is_held(
     assert faulty.accepted == dict.fromkeys(phones, 1)
 
 
+@pytest.mark.slow
 def test_a_list_in_another_order_at_each_page_is_read_in_full(
     repository: Repository, faulty: FaultyService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +160,7 @@ def write_two_messages(repository: Repository, people: int = 1) -> None:
     repository.campaign.write_text(text + messages, encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_lost_message_is_known_by_its_tag(repository: Repository, faulty: FaultyService) -> None:
     """Of two messages with one text, a lost launch is recorded as the one whose tag it has."""
     write_two_messages(repository)

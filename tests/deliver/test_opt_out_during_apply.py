@@ -52,6 +52,7 @@ def write_paced_campaign(repository: Repository, count: int, per_send: int = 1) 
     return phones
 
 
+@pytest.mark.slow
 def test_whoever_opts_out_during_the_run_is_not_texted(repository: Repository, faulty: FaultyService) -> None:
     """The others are, the run has failed in nothing, and the next one has nothing to do."""
     phones = write_paced_campaign(repository, 6)

@@ -259,6 +259,7 @@ def test_on_postgresql(
     sending.check({A: 2, B: 2}, sending.run_to_rest())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("message", "code"), [("hello", 0), ("again", 1)], ids=["same message", "another message"]
 )
@@ -291,6 +292,7 @@ def test_a_guid_that_was_given_twice_is_settled_by_a_person(
     assert faulty.accepted[A] == 1 + code, done
 
 
+@pytest.mark.slow
 def test_what_was_refused_and_is_absent_is_sent_again(sending: Sending) -> None:
     """Two lists without a refused launch are proof, once: it is sent again, and not looked for a third time."""
     faulty = sending.faulty
@@ -400,6 +402,7 @@ def test_launches_without_their_tag(
     assert faulty.accepted == dict.fromkeys(phones, 1)
 
 
+@pytest.mark.slow
 def test_an_empty_list_of_all_tags_is_no_proof(sending: Sending) -> None:
     """An empty list for the tag of a follow-up proves nothing where launches under another tag are missing, too."""
     faulty = sending.faulty
@@ -422,6 +425,7 @@ def test_an_empty_list_of_all_tags_is_no_proof(sending: Sending) -> None:
     assert (rested.code, faulty.accepted) == (0, {A: 2, B: 2})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [TEXT, {"text": "Good morning!"}], ids=["same", "edited"])
 @pytest.mark.parametrize("lockfile", ["kept", "older", "lost"])
 def test_a_tag_that_was_changed_around_a_lost_machine(
@@ -444,6 +448,7 @@ def test_a_tag_that_was_changed_around_a_lost_machine(
     assert rested.code == (0 if lockfile == "kept" else 4)
 
 
+@pytest.mark.slow
 def test_a_ledger_that_is_behind_looks_under_all_tags(sending: Sending) -> None:
     """A ledger that lacks launches of the lockfile may lack more, which a machine that is lost has sent."""
     faulty, phones = sending.faulty, PHONES[:6]
@@ -505,6 +510,7 @@ def test_launches_older_than_the_history_hold_nobody(sending: Sending) -> None:
     assert faulty.accepted == {A: 2, B: 1}
 
 
+@pytest.mark.slow
 def test_an_adopted_launch_takes_in_whom_a_later_list_adds(sending: Sending) -> None:
     """A lost launch to A and B that was first listed for A alone has reached B, who is not texted."""
     faulty = sending.faulty

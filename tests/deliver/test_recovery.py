@@ -82,6 +82,7 @@ def list_until(faulty: FaultyService, is_over: Callable[[int], bool]) -> None:
     faulty.choose_listed = choose
 
 
+@pytest.mark.slow
 def test_what_the_first_list_told_counts_without_a_second(
     repository: Repository, faulty: FaultyService
 ) -> None:
@@ -341,6 +342,7 @@ def test_recipients_that_an_adopted_launch_has_reached_besides_are_not_texted(
     assert repository.lockfile.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_launch_that_is_listed_with_other_people_is_held_with_these(
     repository: Repository, faulty: FaultyService
 ) -> None:
@@ -401,6 +403,7 @@ def test_who_has_lost_the_lock_sets_nobody_free(repository: Repository, faulty: 
     assert repository.query("SELECT DISTINCT released FROM deliveries") == [(0,)]
 
 
+@pytest.mark.slow
 def test_counts_that_agree_by_chance_prove_nothing(repository: Repository, faulty: FaultyService) -> None:
     """A list that has as many launches as are on record, but other ones, shows what a lost run has sent."""
     phones = repository.write_campaign(6)
@@ -419,6 +422,7 @@ def test_counts_that_agree_by_chance_prove_nothing(repository: Repository, fault
     assert faulty.accepted == dict.fromkeys(phones, 1)
 
 
+@pytest.mark.slow
 def test_a_service_that_forgets_hides_no_lost_launch(repository: Repository, faulty: FaultyService) -> None:
     """A service that has forgotten two old launches, and lists two that no record knows, has texted these people."""
     phones = repository.write_campaign(6)

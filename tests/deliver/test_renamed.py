@@ -81,6 +81,7 @@ def test_a_renamed_campaign_is_held_until_it_says_what_it_was(
     assert faulty.accepted.total() == PEOPLE
 
 
+@pytest.mark.slow
 def test_a_new_campaign_under_an_old_tag_says_so(repository: Repository, faulty: FaultyService) -> None:
     """A campaign that is `renamed_from: none` is new: everybody gets its texts, once."""
     send(repository)
@@ -156,6 +157,7 @@ def test_a_lockfile_that_is_renamed_along_stops(repository: Repository, faulty: 
     assert faulty.accepted.total() == PEOPLE
 
 
+@pytest.mark.slow
 def test_a_shared_ledger_holds_too(
     repository: Repository,
     faulty: FaultyService,
@@ -235,6 +237,7 @@ def test_a_link_to_a_campaign_is_that_campaign(repository: Repository, faulty: F
     assert faulty.accepted.total() == PEOPLE
 
 
+@pytest.mark.slow
 def test_two_campaigns_may_share_a_tag(repository: Repository, faulty: FaultyService) -> None:
     """A campaign whose file is there claims its record: another with its tag is sent."""
     send(repository)
@@ -247,6 +250,7 @@ def test_two_campaigns_may_share_a_tag(repository: Repository, faulty: FaultySer
         assert set(faulty.accepted.values()) == {2}
 
 
+@pytest.mark.slow
 def test_what_was_found_is_no_record_of_its_own(repository: Repository, faulty: FaultyService) -> None:
     """Launches that a machine adopts under the new name do not hide that it had another one."""
     send(repository)

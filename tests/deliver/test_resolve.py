@@ -87,6 +87,7 @@ def test_adopting_all_records_them_as_sent(
     assert faulty.accepted == dict.fromkeys(held, 1)
 
 
+@pytest.mark.slow
 def test_dismissing_all_lets_people_be_texted_on_every_machine(
     repository: Repository, faulty: FaultyService, held: tuple[str, ...]
 ) -> None:
@@ -233,6 +234,7 @@ def test_a_lockfile_that_is_restored_explains_its_launches(
     assert faulty.accepted == dict.fromkeys(phones, 1)
 
 
+@pytest.mark.slow
 def test_an_adopted_launch_counts_for_all_whom_it_has_reached(
     repository: Repository, faulty: FaultyService
 ) -> None:

@@ -212,6 +212,7 @@ def test_a_text_edited_after_a_kill_reaches_only_those_who_had_none(
     assert sorted(texts) == ["Hello again?"] * 3 + ["Hello, how are you?"] * 3
 
 
+@pytest.mark.slow
 def test_of_two_machines_one_is_told_who_sends(world: World, faulty: FaultyService) -> None:
     """While one sends, the other exits with 6, and names it; one that waits finds nothing left to do."""
     first, second = world.clone("first"), world.clone("second")
@@ -239,6 +240,7 @@ def test_of_two_machines_one_is_told_who_sends(world: World, faulty: FaultyServi
     assert_everybody_once(world, faulty)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("leaping_clock")
 def test_a_run_that_settles_and_sends_nothing_leaves_the_ref_alone(
     world: World, faulty: FaultyService
@@ -368,6 +370,7 @@ def test_an_interrupted_run_lets_the_ref_go(world: World, faulty: FaultyService)
     assert_everybody_once(world, faulty)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tag", ["tag: pulse-2026", "tag: other"], ids=["same tag", "same texts"])
 def test_a_campaign_that_is_renamed_on_a_new_machine_is_held(
     world: World, faulty: FaultyService, tag: str
@@ -387,6 +390,7 @@ def test_a_campaign_that_is_renamed_on_a_new_machine_is_held(
     assert_everybody_once(world, faulty)
 
 
+@pytest.mark.slow
 def test_an_old_commit_texts_nobody_again(world: World, faulty: FaultyService) -> None:
     """A job that is run again from before the send, on a new machine."""
     old = world.clone("old")
@@ -461,6 +465,7 @@ def test_a_list_that_is_late_doesnt_deceive_the_next_machine(tmp_path: Path) -> 
             )
 
 
+@pytest.mark.slow
 def test_a_frequency_cap_counts_what_other_machines_sent(world: World, faulty: FaultyService) -> None:
     """Of a campaign that this clone's command is not about, and whose lockfile it doesn't have."""
     first, second = world.clone("first"), world.clone("second")
@@ -649,6 +654,7 @@ def test_a_target_on_another_machine_has_the_ref_by_default(
     assert (state and state.ref.name) == expected
 
 
+@pytest.mark.slow
 def test_a_ref_that_was_lost_does_not_begin_with_trust(world: World, faulty: FaultyService) -> None:
     """What only the lost ref had was sent under another tag: the next run finds it, and holds its people."""
     first, second = world.clone("first"), world.clone("second")

@@ -131,6 +131,7 @@ def test_what_a_killed_run_left_on_the_ref_goes_too(world: World, faulty: Faulty
     assert all(PERSON not in list_fingerprints(text) for text in read_objects(Git(world.remote), REF))
 
 
+@pytest.mark.slow
 def test_a_ref_that_cannot_be_moved_is_named(world: World) -> None:
     """Exit code 1, and in the list that it still leads to them; forgetting them again mends it."""
     machine = world.clone("first")
@@ -150,6 +151,7 @@ def test_a_ref_that_cannot_be_moved_is_named(world: World) -> None:
     assert all(PERSON not in list_fingerprints(text) for text in read_objects(Git(world.remote), REF))
 
 
+@pytest.mark.slow
 def test_campaigns_that_only_the_ref_knows_lose_them_too(world: World) -> None:
     """Another machine's, whose file is not here."""
     first, second = world.clone("first"), world.clone("second")

@@ -294,6 +294,7 @@ def write_timed_campaign(repository: Repository, count: int) -> tuple[str, ...]:
     return phones
 
 
+@pytest.mark.slow
 def test_a_run_that_lasts_past_the_end_of_the_hours(repository: Repository, faulty: FaultyService) -> None:
     """What comes after eight in the evening waits for the morning; the exit code is that of a run that is done."""
     phones = write_timed_campaign(repository, 6)

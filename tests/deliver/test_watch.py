@@ -168,6 +168,7 @@ def opt_out_at(first: str, *phones: str, reply: SendReply | None = None) -> Call
     return post
 
 
+@pytest.mark.slow
 def test_whoever_opts_out_behind_an_intent_is_not_texted(ledger: Ledger) -> None:
     """At one text a second the launch that waits has its intent: it is not sent, and counts as opted out."""
     run = Run(ledger, opt_out_at(PHONES[0], PHONES[1]), rate=1.0)

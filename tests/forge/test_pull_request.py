@@ -141,6 +141,7 @@ def test_tries_end(github: GitHub) -> None:
         assert sum("/comments" in path for _, path in github.requests) == tries
 
 
+@pytest.mark.slow
 def test_an_unreachable_forge_is_said_without_its_details() -> None:
     """Nobody listens: the reason has no address of a proxy in it."""
     repository = Repository("http://127.0.0.1:9", TOKEN, "a/b")

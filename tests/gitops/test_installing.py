@@ -297,6 +297,7 @@ def test_what_nobody_can_name_is_said_with_its_reason(
     assert not (tmp_path / "acme/.github/requirements.txt").exists()
 
 
+@pytest.mark.slow
 def test_a_file_from_the_web_is_named_with_its_hash(source: Path, tmp_path: Path) -> None:
     """As pip notes a release's file that was installed by its address, without the password in that."""
     site = Site(tmp_path / "site", source)

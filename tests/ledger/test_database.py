@@ -140,6 +140,7 @@ def test_a_block_that_reads_sees_one_moment(
         assert count_states(connection, 1) == {("ask", "sent"): 1}
 
 
+@pytest.mark.slow
 def test_opening_again_keeps_what_others_see(
     sqlite_ledger: Ledger, sqlite_file: Path, deliver: Deliver, make_record: MakeRecord
 ) -> None:

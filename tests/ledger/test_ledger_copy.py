@@ -72,6 +72,7 @@ def server_ledger(postgres_ledger: str) -> Iterator[Ledger]:
         yield opened
 
 
+@pytest.mark.slow
 def test_to_a_server_and_back(
     sqlite_ledger: Ledger, server_ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +125,7 @@ def wait_for_copy(connection: psycopg.Connection[Any]) -> int:
     raise AssertionError("no copy waits")
 
 
+@pytest.mark.slow
 def test_a_copy_that_fails_or_is_killed(
     server_ledger: Ledger, postgres: PostgresServer, postgres_ledger: str, new_url: Callable[[], str]
 ) -> None:

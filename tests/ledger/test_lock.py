@@ -187,6 +187,7 @@ def test_names_are_taken_in_one_order(ledger: Ledger, other: Ledger) -> None:
     assert clock.now == pytest.approx(1002)
 
 
+@pytest.mark.slow
 def test_a_killed_holder_holds_nothing(ledger_url: str) -> None:
     """The death of the process frees the lock, and nobody has to clear anything away."""
     with running_holder(ledger_url) as process, Ledger(ledger_url) as ledger:

@@ -514,6 +514,7 @@ def try_order(ledger: Ledger, texts: Iterable[str]) -> tuple[Any, ...]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(LOCKFILES | BOOKS, min_size=2, max_size=3))
 def test_files_may_come_in_any_order(scratch: Ledger, texts: list[str]) -> None:

@@ -183,6 +183,7 @@ def machines(tmp_path: Path, service: Service, new_url: Callable[[], str]) -> li
     return [Machine(tmp_path, name, service, ledger) for name in ("here", "there")]
 
 
+@pytest.mark.slow
 def test_of_two_runs_at_once_one_sends(machines: list[Machine], service: Service) -> None:
     """One texts everyone, the other exits with 6 and says who; status needs no lock and reads meanwhile."""
     service.door.let_in(1)

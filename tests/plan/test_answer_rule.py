@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, get_args
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -103,6 +104,7 @@ def decide(ask: Asked, nudge: Asked | None) -> str:
     return "to_send"
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(histories=HISTORIES)
 def test_everybody_is_decided_on_as_promised(

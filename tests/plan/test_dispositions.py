@@ -49,6 +49,7 @@ def find_dispositions(message: MessagePlan) -> dict[str, int]:
     return {name: n for name in get_args(Disposition) if (n := getattr(message, name))}
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(world=WORLDS)
 def test_everybody_is_counted_once_and_rightly(campaign: Load, world: World) -> None:
@@ -69,6 +70,7 @@ def test_everybody_is_counted_once_and_rightly(campaign: Load, world: World) -> 
     assert plan.recipients_to_send == served
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(world=WORLDS)
 def test_the_second_pass_yields_what_the_first_counted(campaign: Load, world: World) -> None:
@@ -216,6 +218,7 @@ def test_one_message_less_than_the_cap_leaves_room_for_one(campaign: Load) -> No
     assert find_dispositions(ask) == {"to_send": 3, "capped": 1}
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     first=st.lists(PEOPLE, max_size=10),

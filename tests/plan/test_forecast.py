@@ -238,6 +238,7 @@ def test_a_follow_up_keeps_to_the_schedule(campaign: Load) -> None:
     assert firsts == [[], [("awaiting", 3, morning)], [], []]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(world=WORLDS)
 def test_no_follow_up_is_dated_before_its_wait_is_over(campaign: Load, world: World) -> None:

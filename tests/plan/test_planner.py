@@ -147,6 +147,7 @@ def make_plan(planner: Planner) -> CampaignPlan:
     return plan
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(world=WORLDS)
 def test_launches_deliver_to_each_once(campaign: Load, world: World) -> None:
@@ -191,6 +192,7 @@ def expected_text(message: str, name: str) -> str:
     return "Goodbye" if message == "same" else f"Hello {name or 'there'}"
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(one=WORLDS, other=WORLDS)
 def test_the_digest_says_who_gets_what(campaign: Load, one: World, other: World) -> None:

@@ -66,6 +66,7 @@ def test_enlarging_a_sample_keeps_everybody(campaign: Load) -> None:
     assert draw(load(campaign, "{share: 10%}")) < draw(load(campaign, "{share: 60 %}"))
 
 
+@pytest.mark.slow
 @given(st.sets(st.sampled_from(PHONES), max_size=60), st.integers(1, 60))
 def test_whoever_was_texted_counts_in_the_size(campaign: Load, texted: set[str], size: int) -> None:
     """With people who were texted before, in the audience or not, there are never more than the size."""

@@ -192,6 +192,7 @@ def rename_results(campaign: Campaign) -> None:
         result["guid"] = result["result_guid"] = f"new-{result['result_guid']}"
 
 
+@pytest.mark.slow
 def test_an_answer_under_a_new_guid_counts_once(campaign: Campaign) -> None:
     """Two thousand results whose guids were issued anew are two thousand, under the new guids; none is unlisted."""
     fill(campaign, 2000, "a", "b")
@@ -353,6 +354,7 @@ def disturb(service: SurveyService, event: tuple[str, int], number: int) -> None
 _turn = itertools.count()
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(events=_EVENTS, count=st.integers(0, 40), page_size=st.integers(2, 12))
 def test_after_the_list_is_quiet_the_ledger_has_it(

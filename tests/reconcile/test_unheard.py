@@ -110,6 +110,7 @@ def test_a_phone_in_another_form_is_put_to_the_person(two: Campaigns, written: o
     assert send_text(two) == BOB_ALONE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("response", [None, ""])
 def test_an_opt_out_in_the_other_field_counts(two: Campaigns, response: str | None) -> None:
     """`result_answer` is read where `result_response` has nothing."""
@@ -118,6 +119,7 @@ def test_an_opt_out_in_the_other_field_counts(two: Campaigns, response: str | No
     assert send_text(two, 3 if response is None else 0) == BOB_ALONE
 
 
+@pytest.mark.slow
 def test_a_reply_of_nobody_known_holds_its_launch(two: Campaigns) -> None:
     """A result without phone and participant holds the people of its launch, until a person decides."""
     two.service.answer(ADA, "STOP")
@@ -139,6 +141,7 @@ def test_a_reply_from_a_phone_that_the_launch_did_not_go_to_holds_its_launch(two
     assert send_text(two) == NO_ONE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lacking", [{"project_launch_guid": None}, {"result_guid": None, "guid": None}])
 def test_a_reply_without_its_guids_counts(two: Campaigns, lacking: Record) -> None:
     """A result that names a person opts them out, even if it names no launch, or has no name of its own."""
@@ -156,6 +159,7 @@ def test_a_reply_of_nobody_listed_holds_all_texts(two: Campaigns) -> None:
     assert "optouts confirm" in two.apply().stderr
 
 
+@pytest.mark.slow
 def test_a_reply_that_can_be_put_later_frees_the_others(two: Campaigns) -> None:
     """Once the phone is listed, its owner alone is left out."""
     two.service.answer(ADA, "STOP")
@@ -165,6 +169,7 @@ def test_a_reply_that_can_be_put_later_frees_the_others(two: Campaigns) -> None:
     assert send_text(two) == BOB_ALONE
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_overwritten_is_read_again(two: Campaigns) -> None:
     """The service replaces an answer by STOP: the same guid, and a later `updated`."""
     two.service.answer(ADA, "Fine")

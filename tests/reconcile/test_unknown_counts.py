@@ -243,6 +243,7 @@ def test_what_the_service_leaves_out_is_named(pulse: Pulse) -> None:
     assert {"name": "renders", "count": 1, "launches": 1} in report["partly_known"]
 
 
+@pytest.mark.slow
 def test_a_launch_that_is_listed_late_is_not_known(pulse: Pulse) -> None:
     """Until the service lists it nothing of it is 0: it is told apart, and nobody of it is reminded."""
     pulse.service.change = lambda launch: None if launch["project_launch_guid"] == SECOND else launch
@@ -280,6 +281,7 @@ def test_when_no_launch_is_listed_any_more_it_fails(pulse: Pulse) -> None:
     assert pulse.read_ask("report")["participants_answered"] == 1
 
 
+@pytest.mark.slow
 def test_what_is_counted_and_what_is_listed_stand_side_by_side(pulse: Pulse) -> None:
     """One result more than the list shows: what is there is shown, the difference is named everywhere."""
     pulse.service.change = change(SECOND, num_results=1)
@@ -320,6 +322,7 @@ def test_what_is_counted_and_what_is_listed_stand_side_by_side(pulse: Pulse) -> 
     assert pulse.plan_nudge() == (0, 1, [f"{CONTRADICTS} launch {words}; {WAY_PAST}"])
 
 
+@pytest.mark.slow
 def test_a_difference_that_is_accepted_lets_reminders_go(pulse: Pulse) -> None:
     """Who has not answered by what is listed is reminded then; the report goes on to say what differs."""
     pulse.service.change = change(SECOND, num_results=1)
@@ -359,6 +362,7 @@ def test_a_new_difference_holds_again(pulse: Pulse) -> None:
     assert (to_send, awaiting) == (1, 1)
 
 
+@pytest.mark.slow
 def test_a_service_that_counts_no_results_holds_reminders(pulse: Pulse) -> None:
     """What is listed is counted and shown; that it is all there is a person has to say."""
     pulse.service.change = change(FIRST, SECOND, num_results=0)
@@ -382,6 +386,7 @@ def test_a_launch_that_is_never_listed_can_be_accepted(pulse: Pulse) -> None:
     assert (report["reconciled_launches"], report["renders"], report["participants_answered"]) == (2, None, 1)
 
 
+@pytest.mark.slow
 def test_a_list_that_has_more_than_is_counted_is_read_to_its_end(pulse: Pulse) -> None:
     """Nobody beyond the first page is reminded who has answered, however few the service counts."""
     for number in range(150):

@@ -65,6 +65,7 @@ def meet(campaigns: Campaigns, fault: str, then: Callable[[], None] = lambda: No
     assert campaigns.run("plan", "--detailed-exitcode").returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", mark_most([*SETTLED, *BUSY]))
 def test_a_fault_leaves_everybody_texted_once(make_campaigns: Make, fault: str) -> None:
     """Whatever becomes of an answer, the launch is found, or shown to be absent and sent again."""

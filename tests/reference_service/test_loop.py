@@ -91,6 +91,7 @@ HELD: tuple[tuple[str, set[str]], ...] = (
 """Figures are right, and without any record the people of these campaigns are held: nobody can know."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("switches", mark_most([*RECOGNISED, *RECOGNISED_IN_OTHER_WORDS]))
 def test_figures_are_right_and_launches_recognised(make_campaigns: Make, switches: str) -> None:
     """However the service writes, everybody is texted once, the report is right, and lost records come back."""

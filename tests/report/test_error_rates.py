@@ -48,6 +48,7 @@ def test_looking_again_and_again_finds_nothing_that_is_not_there() -> None:
     assert measure(lambda random: call_different(random, LIKE), 1, 400) <= 0.05
 
 
+@pytest.mark.slow
 def test_a_test_for_one_look_is_not_for_fourteen() -> None:
     """A test for one look misleads at 14 looks three times as often as it says: the bound above can be missed."""
     trial = Trial(LIKE.people, LIKE.rates, LIKE.looks, is_sequential=False)

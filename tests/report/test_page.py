@@ -187,6 +187,7 @@ def list_fields(value: Any) -> set[str]:
     return found | (list_optional(value.__class__) if isinstance(value, Part) else set())
 
 
+@pytest.mark.slow
 def test_whatever_is_not_known_the_page_is_written() -> None:
     """Any figure may be unknown: the page and the index say the rest, and never None."""
     whole = build_everything()

@@ -59,6 +59,7 @@ def opened(
         yield page, heard
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["everything", "reminded", "many", "few", "unsent", "long", "index"])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_a_page_is_sound(name: str, size: tuple[int, int], browser: Browser, pages: dict[str, Path]) -> None:
@@ -165,6 +166,7 @@ def test_a_phone_shows_a_report_to_read(browser: Browser, pages: dict[str, Path]
         assert page.evaluate("document.documentElement.scrollHeight") < 4000
 
 
+@pytest.mark.slow
 def test_paper_is_light_and_shows_everything(browser: Browser, pages: dict[str, Path]) -> None:
     """Printed from a dark screen the ground is white, folded parts are open, and charts are not cut in two."""
     with opened(browser, pages["reminded"], scheme="dark") as (page, _):
@@ -176,6 +178,7 @@ def test_paper_is_light_and_shows_everything(browser: Browser, pages: dict[str, 
         assert set(page.evaluate(kept)) == {"avoid"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "sheets"), [("unsent", 1), ("reminded", 2), ("everything", 4), ("many", 65)]
 )

@@ -104,6 +104,7 @@ def test_a_released_ref_is_free_and_keeps_its_files(machines: Machines) -> None:
     assert clock.slept == []
 
 
+@pytest.mark.slow
 def test_a_ref_that_nobody_moves_is_taken_over(machines: Machines) -> None:
     """After a lease and a margin on a clock of one's own; there is no other way."""
     machines.hold("first", Clock())
@@ -131,6 +132,7 @@ def test_a_holder_stops_long_before_it_is_taken_over(machines: Machines, remote:
     assert sum(other.slept) == pytest.approx(TERMS.watch_s - 1)
 
 
+@pytest.mark.slow
 def test_a_holder_that_renews_while_it_is_watched_is_not_taken_over(machines: Machines) -> None:
     """Each move of the ref has the watch begin anew."""
     lease = machines.hold("first", Clock())

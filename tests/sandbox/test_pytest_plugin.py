@@ -143,6 +143,7 @@ def test_pytest_finds_the_plugin_by_itself() -> None:
     assert PLUGIN in [each.value for each in entry_points(group="pytest11")]
 
 
+@pytest.mark.slow
 def test_plugin_serves_the_tests_of_others(
     pytester: pytest.Pytester, run: Callable[..., pytest.RunResult]
 ) -> None:

@@ -33,6 +33,7 @@ def launch(db: Path, *phones: str) -> None:
         Service(store).send(definition, phones or PHONES, datetime.now(UTC))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "api_key"), [(["--api-key", "k1"], "k1"), ([], "k2")])
 def test_serve_says_where_it_is(db: Path, options: list[str], api_key: str) -> None:
     """`serve` says its address in three lines; the key comes from the option, else the environment."""

@@ -327,6 +327,7 @@ def answer_pieces(head: bytes, body: Iterable[bytes]) -> Iterator[bytes]:
     yield from body
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pieces", "reason"),
     [
@@ -351,6 +352,7 @@ def test_an_answer_has_bounds(asking: Asking, pieces: Callable[[], Iterable[byte
     assert asking.fail(pieces(), ends=True) == reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mib", "is_read"), [(64, True), (65, False), (500, False)])
 def test_a_body_is_decompressed_within_bounds(asking: Asking, mib: int, *, is_read: bool) -> None:
     """Some kilobytes that would fill the memory are an error that names the cap, and fill nothing."""

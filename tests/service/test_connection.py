@@ -159,6 +159,7 @@ def test_the_end_just_behind_an_answer_is_waited_for(
         assert bodies == [b"1", b"2", b"3", b"4"]
 
 
+@pytest.mark.slow
 def test_threads_get_their_own_answers(connect: Connect) -> None:
     """Any number of threads share the connections: each is used by one at a time."""
     with WireServer(echo) as server:

@@ -87,6 +87,7 @@ def carried(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, str]]:
     return counts
 
 
+@pytest.mark.slow
 def test_requests_carries_every_request(
     carried: Counter[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -376,6 +376,7 @@ _PAGES = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(answer=_PAGES | _VALUES)
 def test_no_answer_is_a_bug_of_the_client(
     client: ServiceClient, service: ListService, answer: object

@@ -117,6 +117,7 @@ def is_first_entry(rest: str, value: Any) -> bool:
     return rest[:1] in {'"', "'", "?"} or key_rest.startswith(next(iter(value)).split(" ")[0])
 
 
+@pytest.mark.slow
 @given(st.dictionaries(TEXTS, VALUES, max_size=5), STYLES)
 def test_places_point_at_the_values(value: Any, style: dict[str, Any]) -> None:
     """At the place of every key and value the text of that key or value begins."""

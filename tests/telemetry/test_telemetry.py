@@ -61,6 +61,7 @@ def make_environment(collector: Collector, service: FaultyService) -> dict[str, 
     }
 
 
+@pytest.mark.slow
 def test_a_run_is_one_trace(run: Run, folder: Path, collector: Collector, faulty: FaultyService) -> None:
     """A command, its campaign and its rounds are one trace, each within the one before."""
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -78,6 +79,7 @@ def test_a_run_is_one_trace(run: Run, folder: Path, collector: Collector, faulty
     refuse_secrets(collector)
 
 
+@pytest.mark.slow
 def test_metrics_count_every_outcome(
     run: Run, folder: Path, collector: Collector, faulty: FaultyService
 ) -> None:
@@ -95,6 +97,7 @@ def test_metrics_count_every_outcome(
     refuse_secrets(collector)
 
 
+@pytest.mark.slow
 def test_errors_are_told_by_their_class(run: Run, folder: Path, collector: Collector) -> None:
     """A failed command's span has the error's class and the exit code, and none of its words."""
     done = run("apply", "--only", "Ada", cwd=folder, env=collector.environment)
@@ -149,6 +152,7 @@ def run_script(folder: Path, *lines: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_unless_asked_for(folder: Path) -> None:
     """Without telemetry in the environment, or with it switched off, OpenTelemetry is not even imported."""
     done = run_script(
@@ -161,6 +165,7 @@ def test_nothing_is_imported_unless_asked_for(folder: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_exported_is_one_remark(folder: Path) -> None:
     """Without OpenTelemetry the command does its work, and says what is missing."""
     done = run_script(

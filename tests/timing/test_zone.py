@@ -38,6 +38,7 @@ def list_numbers() -> list[phonenumbers.PhoneNumber]:
     return found
 
 
+@pytest.mark.slow
 def test_zones_are_those_of_the_library() -> None:
     """Outside North America, where nothing corrects it, the answer is the library's for numbers of every kind."""
     numbers = [number for number in list_numbers() if number.country_code != 1]
@@ -57,6 +58,7 @@ def test_zones_are_those_of_the_library() -> None:
     assert compared > 1000
 
 
+@pytest.mark.slow
 def test_zones_in_north_america_hold_all_of_the_library_s() -> None:
     """There they may be more: of an exchange that it does not know, the library tells most people's."""
     numbers = [number for number in list_numbers() if number.country_code == 1]

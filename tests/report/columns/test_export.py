@@ -260,6 +260,7 @@ def test_own_words_and_phones_are_there_if_asked_for(tmp_path: Path) -> None:
     assert (second[1], second[header.index("why.words")]) == ("'+14155550102", "'=HYPERLINK(1)")
 
 
+@pytest.mark.slow
 def test_words_are_masked_unless_phones_are_shown(tmp_path: Path) -> None:
     """With --comments words stand in the files without what tells who people are; of strangers they stay away."""
     rows = [

@@ -6,6 +6,7 @@ import re
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+import pytest
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def find_bubbles(page: Page) -> Locator:
     return page.locator(".bubble .text")
 
 
+@pytest.mark.slow
 def test_answer_takes_one_tap(page: Page, send: Send, open_conversation: Callable[..., None]) -> None:
     """A tap on a response answers, and what the service says then appears without a reload."""
     send(PHONE, questions=[CHOICE, {"text": "Why?"}], conclusion="Thanks!")
@@ -45,6 +47,7 @@ def test_answer_takes_one_tap(page: Page, send: Send, open_conversation: Callabl
     assert page.evaluate("window.isFirst")
 
 
+@pytest.mark.slow
 def test_command_words_have_buttons(page: Page, send: Send, open_conversation: Callable[..., None]) -> None:
     """STOP, START and HELP are said with a tap, and the page shows what they did."""
     send(PHONE, questions=[CHOICE])
@@ -58,6 +61,7 @@ def test_command_words_have_buttons(page: Page, send: Send, open_conversation: C
     expect(state).to_have_text("nothing is asked")
 
 
+@pytest.mark.slow
 def test_everything_works_without_scripts(browser: Browser, address: ServiceAddress, send: Send) -> None:
     """With scripts off, links, forms and a link to refresh do all of it."""
     with closing(browser.new_context(base_url=address.url, java_script_enabled=False)) as context:
@@ -74,6 +78,7 @@ def test_everything_works_without_scripts(browser: Browser, address: ServiceAddr
         expect(find_bubbles(page).last).to_have_text("and cake")
 
 
+@pytest.mark.slow
 def test_keyboard_reaches_everything(page: Page, send: Send, open_conversation: Callable[..., None]) -> None:
     """The first stop skips to the content; from there the tab key reaches answers, reply and commands."""
     send(PHONE, questions=[CHOICE])
@@ -92,6 +97,7 @@ def test_keyboard_reaches_everything(page: Page, send: Send, open_conversation: 
     assert names[2:] == ["1 Tea", "2 Coffee", f"Reply as {PHONE}", "Send", "STOP", "START", "HELP"]
 
 
+@pytest.mark.slow
 def test_clock_moves_from_any_page(page: Page, send: Send) -> None:
     """The clock's menu moves it where one stands; the controls say what it did and lead back, without a reload."""
     send(PHONE, tag="drinks", questions=[CHOICE])

@@ -63,6 +63,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SimulationSu
     return db, simulate(db, seed=1, now=NOON, habits=Habits(invalid_rate=0.2))
 
 
+@pytest.mark.slow
 def test_same_seed_gives_the_same_answers(tmp_path: Path, played: tuple[Path, SimulationSummary]) -> None:
     """Services in the same state give the same answers at the same times with a seed, and others with another one."""
     for seed in (1, 2):

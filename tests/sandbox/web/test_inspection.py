@@ -119,6 +119,7 @@ def test_bodies_that_cannot_be_shown_are_left_out(address: ServiceAddress, servi
     assert [(each["body"], each["status"]) for each in service.requests()] == [(None, 400)] * 5
 
 
+@pytest.mark.slow
 def test_log_is_bounded_and_ends_with_a_reset(call: Call, service: MessagingService) -> None:
     """The log keeps the last thousand requests, says how many came, and is empty after a reset."""
     for _ in range(MOST_REQUESTS + 2):

@@ -150,6 +150,7 @@ def test_shuffled_list_has_everything_once(db: Path) -> None:
     assert [len(page) for page in pages] == [2, 2, 1, 0]
 
 
+@pytest.mark.slow
 def test_service_stops_while_an_answer_is_late(db: Path) -> None:
     """A service with a slow answer under way stops all the same."""
     with faulty(db, "slow", slow_for_s=60) as (address, _):
