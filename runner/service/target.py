@@ -144,7 +144,7 @@ class Target:
         api_key_env: environment variable of the API key.
         cluster: address of the cluster that works for the target, if any.
         state_remote: the git remote by which machines share the record; `none` if one machine alone sends.
-        prices: of its texts; None if it has none.
+        prices: of its texts, by all files that hold (`find_prices`); None if it has none.
     """
 
     name: str
@@ -239,7 +239,6 @@ def choose_target(
         api_key_env=variables[1],
         cluster=settings.get("cluster"),
         state_remote=settings.get("state_remote"),
-        prices=read_prices(settings),
         **_read_limits(settings.get("limits", {})),
     )
 
@@ -254,8 +253,7 @@ def _make_embedded(name: str, targets: Mapping[str, Any], environment: Mapping[s
         )
     settings = targets["targets"].get(name, {})
     state_key = _read_state_key(name, settings, environment)
-    prices, window = read_prices(settings), _EMBEDDED_SETTLE_WINDOW_S
-    return Target(SANDBOX, state_key=state_key, settle_window=window, prices=prices)
+    return Target(SANDBOX, state_key=state_key, settle_window=_EMBEDDED_SETTLE_WINDOW_S)
 
 
 def _choose_name(name: str | None, targets: Mapping[str, Any], environment: Mapping[str, str]) -> str:

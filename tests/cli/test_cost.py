@@ -202,17 +202,21 @@ def test_other_prices_beside_a_campaign_are_refused(world: World, monkeypatch: p
     (world.folder / "campaigns/pulse.yaml").rename(own / "pulse.yaml")
     written = (world.folder / "campaigns/targets.yaml").read_text(encoding="utf-8")
     (own / "targets.yaml").write_text(written.replace("1.00", "0.001"), encoding="utf-8")
+    team = world.folder / "team/campaigns"
+    team.mkdir(parents=True)
+    (team / "targets.yaml").write_text(written.replace("1.00", "0.002"), encoding="utf-8")
     world.run("apply", "--auto-approve", "campaigns/own", code=1)
     assert (
-        "Error: 'sandbox' has other prices in campaigns/own/targets.yaml than in campaigns/targets.yaml, or none\n"
-        "  write them once, or the same in both, so that rules on the cost are of one price\n"
+        "Error: 'sandbox' has other prices in campaigns/own/targets.yaml than in campaigns/targets.yaml\n"
+        "  write them once, or the same in both\n"
     ) in world.errors
     (world.folder / ".git").mkdir(exist_ok=True)
     monkeypatch.chdir(own)
-    for cheap in (written.replace("1.00", "0.001"), "version: 1\ntargets: {}\n"):
-        (own / "targets.yaml").write_text(cheap, encoding="utf-8")
-        world.run("apply", "--auto-approve", "pulse.yaml", code=1)
-        assert "'sandbox' has other prices in targets.yaml than in ../targets.yaml, or none" in world.errors
+    world.run("apply", "--auto-approve", "pulse.yaml", code=1)
+    assert "'sandbox' has other prices in targets.yaml than in ../targets.yaml" in world.errors
+    (own / "targets.yaml").write_text("version: 1\ntargets: {}\n", encoding="utf-8")
+    world.run("apply", "--auto-approve", "pulse.yaml", code=5)
+    assert "it could cost 2.00 to 6.00 USD" in world.errors
 
 
 def test_limit_of_cost_stops_what_has_no_price(world: World) -> None:

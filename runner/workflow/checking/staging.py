@@ -93,7 +93,7 @@ class Stage:
 
     @property
     def knows_excluded(self) -> bool:
-        """Whether all lists of people to exclude can be read here."""
+        """True if all lists of people to exclude can be read here."""
         return len(self.campaign.exclude) == len(self.written_campaign.exclude)
 
     @cached_property

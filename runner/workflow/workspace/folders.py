@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +18,11 @@ from runner.source.targets_file import TargetsProblemError
 from runner.workflow.campaigns import show_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from runner.sandbox.rehearsal.simulate import SimulationSummary
     from runner.service.target import Target
+    from runner.source.money import Prices
 
 
 def state_folder() -> Path:
@@ -125,22 +127,39 @@ def require_one_service(
 
     `targets` are those of `read_targets` in `file`; `others` are other folders' files, which need not exist.
     """
-    written = targets["targets"].get(name, {})
-    service, prices = written.get("base_url", "").rstrip("/"), read_prices(written)
-    for other in others:
-        try:
-            found = read_targets(other, environment)["targets"].get(name, {})
-        except TargetsProblemError:
-            # Commands in its own folder show the problem.
-            continue
-        place, url = os.path.relpath(other), found.get("base_url", service)
-        if service and url.rstrip("/") != service:
+    written = targets["targets"].get(name, {}).get("base_url", "").rstrip("/")
+    for other, settings in _iterate_settings(name, others, environment) if written else ():
+        found = settings.get("base_url", written)
+        if found.rstrip("/") != written:
             raise ConfigurationError(
-                f"{name!r} is {service} in {show_path(file)}, and {url} in {place}",
+                f"{name!r} is {written} in {show_path(file)}, and {found} in {show_path(other)}",
                 hint="a repository has one record for a target's name: give one of the two another name",
             )
-        if read_prices(found) not in (None, prices):
+
+
+def find_prices(name: str, files: Iterable[Path], environment: Mapping[str, str]) -> Prices | None:
+    """Return the prices of a target by the files `targets.yaml` that hold; None if none of them has any.
+
+    Raises:
+        ConfigurationError: they differ, so that rules on the cost would be of the cheapest.
+    """
+    found: dict[Path, Prices] = {}
+    for file, settings in _iterate_settings(name, files, environment):
+        if (prices := read_prices(settings)) is not None:
+            found[file] = prices
+    for (file, one), (other, another) in pairwise(found.items()):
+        if one != another:
+            places = " than in ".join(os.path.relpath(place) for place in (file, other))
             raise ConfigurationError(
-                f"{name!r} has other prices in {show_path(file)} than in {place}, or none",
-                hint="write them once, or the same in both, so that rules on the cost are of one price",
+                f"{name!r} has other prices in {places}", hint="write them once, or the same in both"
             )
+    return next(iter(found.values()), None)
+
+
+def _iterate_settings(
+    name: str, files: Iterable[Path], environment: Mapping[str, str]
+) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Yield a target's settings in files that may be missing; their own commands show what is wrong."""
+    for file in files:
+        with suppress(TargetsProblemError):
+            yield file, read_targets(file, environment)["targets"].get(name, {})

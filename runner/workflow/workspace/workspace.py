@@ -45,6 +45,7 @@ from runner.workflow.campaigns import (
 )
 from runner.workflow.observer import note, warn
 from runner.workflow.workspace.folders import (
+    find_prices,
     make_sandbox_database,
     make_state_folder,
     refuse_committed_state,
@@ -112,11 +113,11 @@ class Workspace:
             scope.share(refuse_committed_state, refuse_committed_state)
         ledger_url = scope.ledger or default_ledger_url()
         files = RecordFiles.find(scope.paths, TargetKey.of(target.name, target.state_key))
-        current = Path.cwd()
-        around = [*(path if path.is_dir() else path.parent for path in scope.paths), current]
-        holding = list_targets_files(map(Path.absolute, around), current)
-        others = (*(place.with_name(TARGETS_FILE) for place in files.places), *holding)
+        others = [place.with_name(TARGETS_FILE) for place in files.places]
         require_one_service(target.name, targets, file, others, scope.environ)
+        around = [*(path if path.is_dir() else path.parent for path in scope.paths), Path.cwd()]
+        holding = [file, *list_targets_files(map(Path.absolute, around), Path.cwd())]
+        target = replace(target, prices=find_prices(target.name, holding, scope.environ))
         # Looked at once, however many use cases a process has.
         files.state = scope.share(
             (StateRemote, target.name), lambda: StateRemote.choose(scope, target, ledger_url)
