@@ -15,7 +15,7 @@ demo: $(VENV)/.installed ## run the whole loop on the sandbox and show the repor
 	@$(BIN)/runner demo
 	$(GO_ON)
 
-test: $(VENV)/.installed-dev ## run the tests that a change needs: about four minutes on two cores
+test: $(VENV)/.installed-dev ## run the tests that a change needs: four to five minutes on two cores
 	$(PYTEST) -n auto --dist worksteal
 	$(GO_ON)
 
