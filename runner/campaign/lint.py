@@ -14,6 +14,7 @@ from runner.document import Part, Positive
 from runner.optout.reply import classify
 from runner.source.normalize import normalize
 from runner.text.include import include_folder
+from runner.text.opening import ADDRESS
 from runner.text.template import TextCompiler
 
 if TYPE_CHECKING:
@@ -53,7 +54,6 @@ _LINKS = (
 """What may be wrong with links: patterns, codes, words, remedies. Carriers filter public shorteners (CTIA
 Messaging Principles and Best Practices 2023, 5.3.1)."""
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+\.\w")
-_ADDRESS = re.compile(r"[!-~]*(?:@|://|\.\w+/)[!-~]*", re.ASCII)
 _OPTING_OUT = re.compile(
     r"\b(?:opt(?:ing)?[ -]?out|unsubscri\w+|(?:reply|text|send) (?:with )?\W?stop|abmeld\w+|abbestell\w+"
     r"|d[ée]sabonn\w+|afmeld\w+|darse de baja|tu choi|từ chối)\b"
@@ -152,7 +152,7 @@ def _find_lacking(campaign: Campaign, compiler: TextCompiler) -> Iterator[tuple[
 
 def _says_opt_out(text: str, own: tuple[str, ...]) -> bool:
     """Return whether a text has, outside addresses, a word as STOP in capitals, an own one, or a phrase."""
-    said = _ADDRESS.sub(" ", text)
+    said = ADDRESS.sub(" ", text)
     if _OPTING_OUT.search(said) or any(f" {normalize(one)} " in f" {normalize(said)} " for one in own):
         return True
     # Letters of scripts without capitals part words, as STOP is written between them without blanks.

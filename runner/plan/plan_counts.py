@@ -377,6 +377,12 @@ class PlanCounts:
             self.cost.merge(other.cost)
 
 
+def _lacks_sender(decision: Decision, senders: Mapping[int, str]) -> bool:
+    """Return whether a text, sent now or later, is to say its sender and does not."""
+    text, sender = decision.payload or decision.coming, senders.get(decision.message)
+    return text is not None and sender is not None and not says_sender(text.definition, sender)
+
+
 def count_assignments(
     assigned: Iterable[Assigned],
     sizes: Sequence[LaunchSizes],
@@ -405,11 +411,10 @@ def count_assignments(
             index = assignment.message
             add, add_group = adders[index]
             if add(assignment):
-                comes_later = True
-                is_sure = is_sure or assignment.is_sure
+                comes_later, is_sure = True, is_sure or assignment.is_sure
             payload = assignment.payload
-            if index in senders and (text := payload or assignment.coming) is not None:
-                counts.unsaid[index] += not says_sender(text.definition, senders[index])
+            if senders:
+                counts.unsaid[index] += _lacks_sender(assignment, senders)
             if payload is not None:
                 gets_something = True
                 add_delivery(recipient.phone, index, payload.digest, assignment.occasion)
@@ -421,7 +426,6 @@ def count_assignments(
         elif comes_later:
             counts.later += 1
             counts.sure += is_sure
-    counts.people = people
-    counts.digests = digest.finish()
+    counts.people, counts.digests = people, digest.finish()
     counts.launches = [size.count_launches(per_send) for size in sizes]
     return counts

@@ -12,6 +12,7 @@ from runner.wording import count_people, show_time
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from runner.campaign.message_model import Message
     from runner.plan.model import CampaignPlan
     from runner.source.diagnostic import Diagnostic, Problems, Severity
 
@@ -43,10 +44,13 @@ def list_refusals(
             if rule is not None:
                 yield f"it is of one message, and {rule.place} has a rule on all messages: leave out --only"
     yield from (words for _, words in _find_broken(plan))
+    sender = plan.campaign.rules.find("sender")
+    if sender is not None:
+        yield from (f"{words}, and {sender.place} requires it" for _, words in _find_unsaid(plan))
 
 
 def _find_broken(plan: CampaignPlan) -> Iterator[tuple[str, str]]:
-    """Yield the rules that a plan breaks, each with a reason in words.
+    """Yield the rules on amounts that a plan breaks, each with a reason in words.
 
     People count who may get something now or later, however few `--limit`, hours or steps of a rollout let
     through. Bounds are of each plan: earlier texts do not count.
@@ -62,15 +66,12 @@ def _find_broken(plan: CampaignPlan) -> Iterator[tuple[str, str]]:
         most = campaign.rules.find(name)
         if most is not None and amount > most.bound:
             yield name, f"{words}, and {most.place} requires at most {most.bound:,}"
-    above, sender = campaign.rules.find("rollout_above"), campaign.rules.find("sender")
+    above = campaign.rules.find("rollout_above")
     if above is not None and campaign.rollout is None and people > above.bound:
         yield above.name, f"{reach}, and {above.place} requires a `rollout` above {above.bound:,}"
     if above is not None and (first := _count_first(plan)) > above.bound:
         texts = f"the first step of its rollout texts {count_people(first)}"
         yield above.name, f"{texts}, and {above.place} requires at most {above.bound:,}"
-    for one in plan.messages if sender is not None else ():
-        if one.unsaid and sender is not None:
-            yield sender.name, f"{describe_unsaid(plan, one.unsaid)}, and {sender.place} requires it"
 
 
 def _count_first(plan: CampaignPlan) -> int:
@@ -94,9 +95,15 @@ def _count_first(plan: CampaignPlan) -> int:
     return min(reach, step.people)
 
 
-def describe_unsaid(plan: CampaignPlan, people: int) -> str:
-    """Return, in words, that the texts to some people do not say their sender."""
-    return f"the first text to {count_people(people)} does not say its sender, {plan.campaign.policy.sender}"
+def _find_unsaid(plan: CampaignPlan) -> Iterator[tuple[Message, str]]:
+    """Yield the messages whose texts do not say their sender, with the people who get these, in words."""
+    sender, messages = plan.campaign.policy.sender, {one.id: one for one in plan.campaign.messages}
+    for counted in plan.messages:
+        if counted.unsaid:
+            yield (
+                messages[counted.id],
+                f"the first text to {count_people(counted.unsaid)} does not say its sender, {sender}",
+            )
 
 
 def find_rule_problems(plan: CampaignPlan, *, has_begun: bool) -> Iterator[Diagnostic]:
@@ -107,8 +114,6 @@ def find_rule_problems(plan: CampaignPlan, *, has_begun: bool) -> Iterator[Diagn
     campaign = plan.campaign
     severity: Severity = "warning" if has_begun else "error"
     for name, words in _find_broken(plan):
-        if name == "sender":
-            continue
         place, more = campaign.position, ""
         if name == "rollout_above" and campaign.rollout is not None:
             place, more = campaign.rollout.steps[0].position, ", or make its first step smaller"
@@ -116,11 +121,7 @@ def find_rule_problems(plan: CampaignPlan, *, has_begun: bool) -> Iterator[Diagn
             more = ", or add a `rollout` with a smaller first step"
         hint = f"a plan of so much is refused: text fewer people{more}"
         yield place.problem(f"require-{name.replace('_', '-')}", words, hint, severity)
-    is_rule = campaign.rules.find("sender") is not None and not has_begun
-    for message, counted in zip(campaign.messages, plan.messages, strict=True):
-        if counted.unsaid:
-            opening = message.introduction or message.text or message.questions[0].text
-            words = describe_unsaid(plan, counted.unsaid)
-            yield opening.position.problem(
-                "text-without-sender", words, "write the name in it", "error" if is_rule else "warning"
-            )
+    severity = severity if campaign.rules.find("sender") is not None else "warning"
+    for message, words in _find_unsaid(plan):
+        opening = message.introduction or message.text or message.questions[0].text
+        yield opening.position.problem("text-without-sender", words, "write the name in it", severity)

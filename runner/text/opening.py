@@ -11,7 +11,8 @@ from runner.source.normalize import normalize
 if TYPE_CHECKING:
     from runner.text.outgoing import Definition
 
-_LINK = re.compile(r"\S+://\S*|\S+@\S+|\S+\.\S+/\S*")
+ADDRESS = re.compile(r"[!-~]*(?:@|://|\.\w+/)[!-~]*", re.ASCII)
+"""A link or an e-mail address, whose words are not those of the text around it."""
 _APOSTROPHE = re.compile(r"['’]")
 _MEMO_SIZE = 4096
 
@@ -32,7 +33,7 @@ def _as_written(sender: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=_MEMO_SIZE)
 def _says(text: str, sender: str) -> bool:
-    said, name = (normalize(_APOSTROPHE.sub(" ", one)) for one in (_LINK.sub(" ", text), sender))
+    said, name = (normalize(_APOSTROPHE.sub(" ", one)) for one in (ADDRESS.sub(" ", text), sender))
     if not name:
         return sender.strip() in text
     # Scripts without capitals may write words without blanks between them.
