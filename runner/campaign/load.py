@@ -118,12 +118,17 @@ def load_campaign(
         problems.extend(_check_rest(campaign, roots, urls, knows_audience=knows_audience))
         return None, problems
     is_whole = needs_audience or not any(one.code == _NO_FILE for one in problems)
-    knows_audience = is_whole and not any(map(is_sealed, list_encrypted(campaign)))
-    campaign = _expand_patterns(campaign, is_whole=is_whole)
-    campaign = replace(campaign, stamp=stamp, digest=_digest(document.data))
-    problems.extend(find_closed_files(campaign) if needs_audience else ())
-    problems.extend(find_reference_problems(campaign, knows_audience=knows_audience))
-    return None if _has_errors(problems) else campaign, problems
+    campaign = replace(_expand_patterns(campaign, is_whole=is_whole), stamp=stamp)
+    problems.extend(_check_audience(campaign, needs_audience=needs_audience, is_whole=is_whole))
+    return None if _has_errors(problems) else replace(campaign, digest=_digest(document.data)), problems
+
+
+def _check_audience(campaign: Campaign, *, needs_audience: bool, is_whole: bool) -> Iterator[Diagnostic]:
+    """Yield what is wrong with files of people, and with what texts take from them, if all are here."""
+    if needs_audience:
+        yield from find_closed_files(campaign)
+    is_known = is_whole and not any(map(is_sealed, list_encrypted(campaign)))
+    yield from find_reference_problems(campaign, knows_audience=is_known)
 
 
 def _read_document(file: Path, roots: tuple[Path, ...]) -> tuple[YamlDocument | None, list[Diagnostic]]:

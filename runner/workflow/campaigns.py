@@ -18,7 +18,7 @@ from runner.wording import count_words
 from runner.workflow.observer import note, show_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.campaign.model import Campaign
     from runner.source.diagnostic import Diagnostic, Problems
@@ -128,6 +128,12 @@ def is_campaign_like(file: Path, folder: Path) -> bool:
     return file.suffix.lower() in ENDINGS and file.name != TARGETS_FILE and not is_hidden and file.is_file()
 
 
+def _add_problems(problems: Problems, found: Iterable[Diagnostic]) -> None:
+    """Add a campaign's problems; what is wrong with a targets.yaml is so for each campaign, and said once."""
+    said = {_identify(one) for one in problems if one.file.name == TARGETS_FILE}
+    problems.extend(one for one in found if one.file.name != TARGETS_FILE or _identify(one) not in said)
+
+
 def load_campaigns(
     paths: Sequence[Path],
     allowed: Sequence[Path | str],
@@ -157,13 +163,10 @@ def load_campaigns(
             identity=identity,
             keeps_rules=keeps_rules,
         )
-        # What is wrong with a targets.yaml is so for each campaign.
-        said = {_identify(one) for one in problems if one.file.name == TARGETS_FILE}
-        problems.extend(one for one in found if one.file.name != TARGETS_FILE or _identify(one) not in said)
+        _add_problems(problems, found)
         if campaign is None:
             claims[file] = read_names(file, current=Path.cwd(), allowed=tuple(allowed))
-            errors = sum(problem.severity == "error" for problem in found)
-            faults[file] = describe_errors(file, errors)
+            faults[file] = describe_errors(file, sum(one.severity == "error" for one in found))
             continue
         claims[file] = (campaign.name, *campaign.renamed_from)
         loaded[file] = campaign
