@@ -1,4 +1,4 @@
-"""What a campaign's texts have cost: the service's renders at the prices of the target.
+"""The cost of a campaign's texts so far: the service's renders at the prices of the target.
 
 Renders are known by launch. A launch of one country and one size of text has an exact cost; another costs
 between the least and the most of its countries and sizes.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PaidCost(PricedAmounts, frozen=True):
-    """What a campaign has cost so far, by the prices of its target.
+    """The cost of a campaign so far, by the prices of its target.
 
     Attributes:
         currency: ISO 4217.

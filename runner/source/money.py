@@ -69,7 +69,7 @@ class PricedAmounts(Part, frozen=True):
 
     @property
     def basis(self) -> str:
-        """What they are computed by, in words."""
+        """The prices that they are computed by, in words."""
         return f"at prices per {self.per} as of {self.as_of}"
 
     def write(self, amounts: Amounts | None) -> str:

@@ -107,7 +107,7 @@ def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
 
 
 class LaunchMeasure(NamedTuple):
-    """What the price of a launch depends on; the fields are columns of the ledger."""
+    """The countries and sizes that the price of a launch depends on; the fields are columns of the ledger."""
 
     launch_id: int
     countries: str
