@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.workflow.workspace.record_files import POLL_S
 from tests.repository.free_ref import leave_free_ref
 
 if TYPE_CHECKING:
@@ -59,6 +60,16 @@ def world(tmp_path: Path, serve: Callable[..., Any]) -> Iterator[dict[str, str]]
     shutil.copytree(tmp_path / "there", tmp_path / "here")
     with serve(tmp_path, "--db", "service.sqlite") as environment:
         yield environment
+
+
+def wait_for_texts(service: Path, process: subprocess.Popen[str]) -> None:
+    """Wait until a run has texted somebody, by the service's own records."""
+    texted = 0
+    while not texted:
+        assert process.poll() is None
+        time.sleep(0.05)
+        with closing(sqlite3.connect(service)) as connection:
+            ((texted,),) = connection.execute("SELECT count(*) FROM session")
 
 
 def record(run: Run, folder: Path, environment: dict[str, str], *command: str) -> None:
@@ -123,7 +134,7 @@ def test_a_pause_of_another_machine_stops_a_run(
     with subprocess.Popen(
         command, cwd=tmp_path / "here", env={**os.environ, **world}, stdout=subprocess.PIPE, text=True
     ) as process:
-        time.sleep(POLL_S)
+        wait_for_texts(tmp_path / "service.sqlite", process)
         assert run("pause", "pulse", cwd=tmp_path / "there", env=world).returncode == 0
         if store == "main":
             assert run("ci", "record", cwd=tmp_path / "there", env=world).returncode == 0
