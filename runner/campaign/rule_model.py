@@ -27,6 +27,11 @@ class RequiredRule(NamedTuple):
     bound: Any
     place: str
 
+    @property
+    def is_of_hours(self) -> bool:
+        """True if it bounds the hours in which texts arrive."""
+        return self.name == "send_between" or self.bound == "legal"
+
 
 @dataclass(frozen=True, slots=True)
 class CampaignRules:
@@ -41,6 +46,11 @@ class CampaignRules:
     required: tuple[RequiredRule, ...] = ()
     digest: str = ""
     stamps: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def keeps_number(self) -> bool:
+        """True if a person's own time zone or region gets them around no hours of their number."""
+        return any(one.is_of_hours for one in self.required)
 
     def find(self, name: str) -> RequiredRule | None:
         """Return the strictest rule of a name; None if there is none."""

@@ -118,8 +118,9 @@ def _list_required(targets: YamlDocument, current: Path) -> Iterator[RequiredRul
     for name, bound in targets.data.get("require", {}).items():
         line = targets.position(["require", name], at_key=True).line
         is_most = isinstance(bound, str) and bound.startswith("<=")
-        yield RequiredRule(name, int(bound[2:]) if is_most else bound, f"{shown}:{line}")
-        if name == "send_between" or bound == "legal":
+        rule = RequiredRule(name, int(bound[2:]) if is_most else bound, f"{shown}:{line}")
+        yield rule
+        if rule.is_of_hours:
             # What waits at the service behind an open survey leaves at any hour.
             yield RequiredRule("open_session", "complete", f"{shown}:{line}")
 

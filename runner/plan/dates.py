@@ -34,9 +34,13 @@ class Dates:
     ) -> None:
         self.columns = [campaign.find_date_column(message) for message in messages]
         self._key = key
-        zones, purpose = campaign.policy.timezone_unknown, campaign.policy.purpose
         self._clock = Timekeeper(
-            campaign.schedule, timezone_unknown=zones, law=law, purpose=purpose, no_rule="schedule"
+            campaign.schedule,
+            timezone_unknown=campaign.policy.timezone_unknown,
+            law=law,
+            purpose=campaign.policy.purpose,
+            no_rule="schedule",
+            keeps_number=campaign.rules.keeps_number,
         )
         self._rules = list(map(campaign.find_when, messages))
 

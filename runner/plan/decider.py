@@ -141,6 +141,7 @@ class Decider:
                 method=method,
                 purpose=campaign.policy.purpose,
                 no_rule=campaign.policy.no_rule,
+                keeps_number=campaign.rules.keeps_number,
             )
             for method in methods
         }

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from runner.document import Part
-from runner.timing.legal_hours import locate
+from runner.timing.legal_hours import Whereabouts, locate
 from runner.timing.window import Calendar, LocalWindow
 from runner.timing.zone import find_prefix, load_zone
 
@@ -187,6 +187,11 @@ def _make_key(phone: str, zone: str | None, region: str | None) -> _Key:
     return find_prefix(phone), phone[1:5], zone, region
 
 
+def _add_beyond(given: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what is given, with all that is known unless the given is a part of that."""
+    return given if set(given) <= set(known) else tuple(dict.fromkeys((*given, *known)))
+
+
 class Timekeeper:
     """Decisions on a campaign's recipients, computed once for each number prefix and zone.
 
@@ -200,6 +205,8 @@ class Timekeeper:
         method: the way people are reached.
         purpose: the purpose of the texts.
         no_rule: the rule for places without legal hours.
+        keeps_number: whether a given zone or region gets nobody around the hours and laws of their number:
+            both hold, unless the given one is among the number's.
 
     Attributes:
         has_limits: whether a law limits more than hours (see `find_limits`).
@@ -214,6 +221,7 @@ class Timekeeper:
         method: Method = "SMS",
         purpose: Purpose = "survey",
         no_rule: NoRule = "refuse",
+        keeps_number: bool = False,
     ) -> None:
         self._schedule = schedule
         self._fallback = schedule.timezone if timezone_unknown == "campaign" else None
@@ -221,6 +229,7 @@ class Timekeeper:
         self._method = method
         self._purpose = purpose
         self._no_rule = no_rule
+        self._keeps_number = keeps_number
         self.has_limits = any(
             rule.has_limits and rule.holds_for(method, purpose) for rule in (law.rules if law else ())
         )
@@ -268,7 +277,7 @@ class Timekeeper:
 
         Of the phone only the country code, and the area code in North America, matter.
         """
-        places, law = locate(phone, None, region).places, self._law
+        places, law = self._find_whereabouts(phone, None, region).places, self._law
         rules = () if law is None else law.rules_of(places, self._method, self._purpose)
         return any(rule.has_limits for rule in rules)
 
@@ -303,7 +312,7 @@ class Timekeeper:
         if isinstance(locality, Refuse):
             return locality
         found = self._decide_there(locality, moment)
-        if found is _NEVER and self._fallback is not None:
+        if found is _NEVER and self._fallback not in {None, zone}:
             return self._decide_anew(phone, self._fallback, moment, region)
         return found
 
@@ -331,8 +340,15 @@ class Timekeeper:
         zone = load_zone(locality.zones[0])
         return locality.list_changes(moment.astimezone(zone).date(), end.astimezone(zone).date())
 
+    def _find_whereabouts(self, phone: str, zone: str | None, region: str | None) -> Whereabouts:
+        given = locate(phone, zone, region)
+        if not self._keeps_number or zone is region is None:
+            return given
+        zones, places = locate(phone, None, None)
+        return Whereabouts(_add_beyond(given.zones, zones), _add_beyond(given.places, places))
+
     def _locate(self, phone: str, zone: str | None, region: str | None) -> _Locality | Refuse:
-        zones, places = locate(phone, zone, region)
+        zones, places = self._find_whereabouts(phone, zone, region)
         if not zones and self._fallback is not None:
             zones = (self._fallback,)
         if not zones and self._law is None and self._schedule.window.is_whole_week():

@@ -166,6 +166,41 @@ def test_a_sender_is_found_in_any_script(world: World, names: str) -> None:
     world.run("validate")
 
 
+NIGHT, MORNING = "2026-12-01T10:00Z", "2026-12-01T15:30Z"
+"""In California it is two; in New York half past ten, and half past seven in California."""
+LAW = "policy: {quiet_hours: legal}\n"
+HOURS = 'schedule: {send_between: ["09:00", "20:00"]}\n'
+
+
+@pytest.mark.parametrize(
+    ("require", "own"),
+    [("quiet_hours: legal", LAW), ('send_between: ["09:00", "20:00"]', HOURS)],
+)
+@pytest.mark.parametrize(
+    ("person", "now", "to_send"),
+    [
+        ('phone: "+14155550101", timezone: Asia/Tokyo', NIGHT, 0),
+        ('phone: "+14155550101", timezone: Asia/Kolkata, region: IN', NIGHT, 0),
+        ('phone: "+14155550101", timezone: America/New_York', MORNING, 0),
+        ('phone: "+14155550101", region: US-NY', MORNING, 0),
+        ('phone: "+18005550101", timezone: America/New_York', MORNING, 1),
+        ('phone: "+18005550101", region: US-NY', MORNING, 1),
+    ],
+)
+def test_a_person_s_own_place_gets_nobody_around_required_hours(
+    world: World, require: str, own: str, person: str, now: str, to_send: int
+) -> None:
+    """A time zone or a region narrows down a number's own; beyond those, the hours of both places hold."""
+    campaign = CAMPAIGN.replace('{phone: "+14155550101"}', f"{{{person}}}")
+    campaign = campaign.replace(', {phone: "+14155550102"}, {phone: "+14155550103"}', "")
+    write(world.folder, f"require: {{{require}}}", f"{campaign}{own}")
+    plan = json.loads(world.run("plan", "--now", now, "--format", "json"))
+    assert plan["campaigns"][0]["messages"][0]["to_send"] == to_send
+    write(world.folder, "", f"{campaign}{own}")
+    plan = json.loads(world.run("plan", "--now", now, "--format", "json"))
+    assert plan["campaigns"][0]["messages"][0]["to_send"] == 1
+
+
 CROWD = CAMPAIGN.replace(
     '[{phone: "+14155550101"}, {phone: "+14155550102"}, {phone: "+14155550103"}]',
     "[" + ", ".join(f'{{phone: "+1415555{number:04}"}}' for number in range(100, 150)) + "]",
