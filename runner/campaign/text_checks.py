@@ -118,11 +118,8 @@ class _Checker:
 
     def _check_choices(self, question: Question) -> Iterator[Diagnostic]:
         """Yield choices that a report cannot count, because they differ from person to person."""
-        if question.scale in SCORED:
-            lost = "no report could score the answers together"
-            for text in question.responses:
-                what = f"a response of a question with `scale: {question.scale}`"
-                yield from self._refuse_personal(text, what, lost)
+        for text in question.responses:
+            yield from self._refuse_personal(text, "a response", "no report could count the answers together")
         if question.conclude_on is not None:
             lost = "no report could tell who has come to the end"
             yield from self._refuse_personal(question.conclude_on, "`conclude_on`", lost)

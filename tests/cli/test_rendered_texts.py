@@ -31,7 +31,7 @@ messages:
     questions:
       - tag: how
         text: "How is {{ company }}{% if name == 'Ada' %}, dear {{ name }}{% endif %}?"
-        responses: [Good, "Ask {{ name }}", "Ask {{ company }}"]
+        responses: [Good, "{{ company }}?", "Ask {{ company }}"]
         conclude_on: "Ask {{ company }}"
       - {tag: why, text: "Why?"}
     conclusion: "Bye {{ nick | default('you') }}"
@@ -100,12 +100,11 @@ def list_expected(arms: dict[str, str]) -> list[str]:
     texts = []
     for name in PEOPLE:
         dear = ", dear Ada" if name == "Ada" else ""
-        asks = f"Ask {name}"
         texts += [
             f"Hi {name}, a word about Acme?",
             f"How is Acme{dear}?",
             "Good",
-            asks,
+            "Acme?",
             "Ask Acme",
             "Ask Acme",
         ]
