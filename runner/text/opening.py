@@ -11,8 +11,8 @@ from runner.source.normalize import normalize
 if TYPE_CHECKING:
     from runner.text.outgoing import Definition
 
-ADDRESS = re.compile(r"[!-~]*(?:@|://|\.\w+/)[!-~]*", re.ASCII)
-"""A link or an e-mail address, whose words are not those of the text around it."""
+ADDRESS = re.compile(r"[!-~]*(?:@|://|\.\w+/)[!-~]*|(?:[\w-]+\.)+[a-z]{2,}\b", re.ASCII)
+"""A link, a domain or an e-mail address, whose words are not those of the text around it."""
 _APOSTROPHE = re.compile(r"['’]")
 _MEMO_SIZE = 4096
 
@@ -28,7 +28,7 @@ def says_sender(definition: Definition, sender: str) -> bool:
 @cache
 def _as_written(sender: str) -> re.Pattern[str]:
     name = re.escape(sender.strip())
-    return re.compile(rf"(?<!\S)[^\w\s@/]{{0,3}}{name}(?!\w|\S*[@/])", re.IGNORECASE)
+    return re.compile(rf"(?<!\S)[^\w\s@/]{{0,3}}{name}(?!\w|\S*(?:[@/]|\.[a-z]))", re.IGNORECASE)
 
 
 @lru_cache(maxsize=_MEMO_SIZE)

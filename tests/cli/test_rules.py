@@ -121,6 +121,8 @@ def test_a_campaign_within_a_bound_is_valid(world: World, rule: str, campaign: s
         ("{id: ask, text: '{{ shop }}: hello'}", 1),
         ("{id: ask, text: '{% if shop == \"Acme\" %}Acme{% else %}Evil{% endif %}: hello'}", 2),
         ("{id: ask, text: 'Evil: https://evil.example/acme'}", 3),
+        ("{id: ask, text: 'Your parcel waits: acme-parcels.com'}", 3),
+        ("{id: ask, text: 'See www.acme.co.uk.'}", 3),
         ("{id: ask, introduction: 'Evil here.', questions: [{tag: a, text: 'Better than Acme?'}]}", 3),
         ("{id: ask, text: 'Acme: hello'}, {id: other, text: 'Evil: hello'}", 3),
     ],
@@ -146,6 +148,7 @@ def test_a_first_text_without_the_required_sender_is_not_sent(
         "{id: ask, text: '{{ shop }}: hello'}",
         '{id: ask, text: "Acme\'s sale"}, {id: again, after: {message: ask, wait: 2d}, text: Still on}',
         "{id: ask, introduction: Acme asks., questions: [{tag: a, text: Why?}]}",
+        "{id: ask, text: 'Hi from Acme.Your parcel waits'}",
     ],
 )
 def test_a_first_text_with_the_required_sender_is_sent(world: World, messages: str) -> None:
@@ -199,6 +202,23 @@ def test_a_person_s_own_place_gets_nobody_around_required_hours(
     write(world.folder, "", f"{campaign}{own}")
     plan = json.loads(world.run("plan", "--now", now, "--format", "json"))
     assert plan["campaigns"][0]["messages"][0]["to_send"] == 1
+
+
+@pytest.mark.parametrize(
+    "person",
+    [
+        'phone: "+12125550106", region: GB',
+        'phone: "+447400123451", region: US-NY',
+        'phone: "+447400123451", region: US-NY, timezone: America/New_York',
+    ],
+)
+def test_under_required_hours_both_places_need_a_known_law(world: World, person: str) -> None:
+    """What is given and the number's country: nothing is known of the United Kingdom."""
+    campaign = CAMPAIGN.replace('{phone: "+14155550101"}', f"{{{person}}}")
+    campaign = campaign.replace(', {phone: "+14155550102"}, {phone: "+14155550103"}', "")
+    write(world.folder, "require: {quiet_hours: legal, no_rule: refuse}", f"{campaign}{LAW}")
+    plan = json.loads(world.run("plan", "--now", MORNING, "--format", "json"))
+    assert plan["campaigns"][0]["messages"][0]["no_rule"] == 1
 
 
 CROWD = CAMPAIGN.replace(
