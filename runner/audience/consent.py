@@ -42,7 +42,7 @@ _WITHDRAWN = re.compile(
     r"^(?:non|none)\b|\bno\b(?![.°]? ?\d)|\b(?:not|never|false|nein|nicht|kein\w*|нет|não|nao|nie|nej|nee"
     r"|geen|hayır)\b|[:=] ?(?:n|f|0|off)\b"
     r"|\b(?:do not|don['’]t|dnc|bounced?|blocked|suppressed|complain\w*|inactive|deleted|cancell?ed|expired"
-    r"|pending|unconfirmed|rejected|stop(?:ped)?|opt(?:ed)?[ -]?out|unsub\w*"
+    r"|pending|unconfirmed|rejected|object(?:ed|ion)|scraped|unknown|stop(?:ped)?|opt(?:ed)?[ -]?out|unsub\w*"
     r"|revoked|withdrawn|withdrew|declined|refused|denied|widerrufen"
     r"|(?:no|not|without|never|didn['’]t) (?:given |valid |express |written )?(?:agreed?|consent\w*))\b"
 )

@@ -135,6 +135,12 @@ _NEVER = Refuse(
     "the number may be in several time zones, and their sending hours have no moment in common",
     "give one in a `timezone_column`, widen `send_between`, or set `timezone_unknown: campaign` in `policy`",
 )
+_NEVER_IN_BOTH = Refuse(
+    "never_open",
+    "the sending hours of the place that is given and of the number's have no moment in common, and "
+    "targets.yaml requires both",
+    "correct the person's time zone or region",
+)
 _NEVER_HERE = Refuse(
     "never_open",
     "the campaign's and the legal sending hours have no moment in common",
@@ -144,22 +150,31 @@ _NEVER_HERE = Refuse(
 
 @dataclass(frozen=True, slots=True)
 class _Locality:
-    """Time zones, rules and open hours of one place.
+    """Time zones, rules and open hours of one place, or of the given and the number's together.
 
     Attributes:
-        name: the place in words.
-        about: its rules for any purpose; None if no law is kept.
+        zones: all zones whose hours are kept.
+        rules: all laws that are kept.
+        about: the rules for any purpose, by the places in words; empty if no law is kept.
+        never: the refusal of people there if the hours have no moment in common.
     """
 
-    name: str
     zones: tuple[str, ...]
     rules: tuple[LegalRule, ...]
     calendar: Calendar
-    about: tuple[LegalRule, ...] | None
+    about: dict[str, tuple[LegalRule, ...]]
+    never: Refuse
 
-    def is_known(self, moment: datetime) -> bool:
-        """Return whether a rule is in force at a moment, for any purpose, or no law is kept."""
-        return self.about is None or any(rule.is_in_force(moment, self.zones) for rule in self.about)
+    def find_unknown(self, moment: datetime) -> str | None:
+        """Return the place, in words, for which no rule is in force at a moment, for any purpose, if any."""
+        return next(
+            (
+                name
+                for name, rules in self.about.items()
+                if not any(rule.is_in_force(moment, self.zones) for rule in rules)
+            ),
+            None,
+        )
 
     def list_changes(self, start: date, end: date) -> Iterator[str]:
         """Yield what changes in its rules after the day `start`, up to the day `end`."""
@@ -187,9 +202,8 @@ def _make_key(phone: str, zone: str | None, region: str | None) -> _Key:
     return find_prefix(phone), phone[1:5], zone, region
 
 
-def _add_beyond(given: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what is given, with all that is known unless the given is a part of that."""
-    return given if set(given) <= set(known) else tuple(dict.fromkeys((*given, *known)))
+def _name(places: tuple[str, ...]) -> str:
+    return " or ".join(places) if places else "numbers of no country"
 
 
 class Timekeeper:
@@ -234,7 +248,7 @@ class Timekeeper:
             rule.has_limits and rule.holds_for(method, purpose) for rule in (law.rules if law else ())
         )
         self._limits: dict[_Key, tuple[LegalRule, ...]] = {}
-        self._localities: dict[tuple[tuple[str, ...], tuple[str, ...]], _Locality] = {}
+        self._localities: dict[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]], _Locality] = {}
         self._decided: dict[_Key, tuple[datetime, datetime, Decision]] = {}
 
     def decide(self, phone: str, zone: str | None, moment: datetime, region: str | None = None) -> Decision:
@@ -277,7 +291,8 @@ class Timekeeper:
 
         Of the phone only the country code, and the area code in North America, matter.
         """
-        places, law = self._find_whereabouts(phone, None, region).places, self._law
+        law = self._law
+        places = [one for each in self._list_whereabouts(phone, None, region) for one in each.places]
         rules = () if law is None else law.rules_of(places, self._method, self._purpose)
         return any(rule.has_limits for rule in rules)
 
@@ -312,18 +327,19 @@ class Timekeeper:
         if isinstance(locality, Refuse):
             return locality
         found = self._decide_there(locality, moment)
-        if found is _NEVER and self._fallback not in {None, zone}:
+        if found is _NEVER and self._fallback is not None:
             return self._decide_anew(phone, self._fallback, moment, region)
         return found
 
     def _decide_there(self, locality: _Locality, moment: datetime) -> Decision:
         earliest = max(moment.astimezone(UTC), self._schedule.not_before or moment)
-        unknown = "" if locality.is_known(earliest) else f"no rule known for {locality.name}"
+        place = locality.find_unknown(earliest)
+        unknown = "" if place is None else f"no rule known for {place}"
         if unknown and self._no_rule == "refuse":
             return Refuse("no_rule", unknown, _BY_SCHEDULE)
         opening = locality.calendar.find_opening(earliest)
         if opening is None:
-            return _NEVER if len(locality.zones) > 1 else _NEVER_HERE
+            return locality.never
         expires = self._schedule.expires or _FOR_EVER
         due = max(opening[0], earliest)
         if due >= expires:
@@ -340,15 +356,18 @@ class Timekeeper:
         zone = load_zone(locality.zones[0])
         return locality.list_changes(moment.astimezone(zone).date(), end.astimezone(zone).date())
 
-    def _find_whereabouts(self, phone: str, zone: str | None, region: str | None) -> Whereabouts:
+    def _list_whereabouts(self, phone: str, zone: str | None, region: str | None) -> tuple[Whereabouts, ...]:
+        """Return where a recipient is, as given, and by their number if that is kept and elsewhere."""
         given = locate(phone, zone, region)
-        if not self._keeps_number or zone is region is None:
-            return given
-        zones, places = locate(phone, None, None)
-        return Whereabouts(_add_beyond(given.zones, zones), _add_beyond(given.places, places))
+        if not self._keeps_number:
+            return (given,)
+        own = locate(phone, None, None)
+        is_within = set(given.zones) <= set(own.zones) and set(given.places) <= set(own.places)
+        return (given,) if is_within or not own.places else (given, own)
 
     def _locate(self, phone: str, zone: str | None, region: str | None) -> _Locality | Refuse:
-        zones, places = self._find_whereabouts(phone, zone, region)
+        found = self._list_whereabouts(phone, zone, region)
+        zones = tuple(dict.fromkeys(one for each in found for one in each.zones))
         if not zones and self._fallback is not None:
             zones = (self._fallback,)
         if not zones and self._law is None and self._schedule.window.is_whole_week():
@@ -356,21 +375,20 @@ class Timekeeper:
             zones = (self._schedule.timezone or "UTC",)
         if not zones:
             return TIMEZONE_UNKNOWN
-        if self._law is None:
-            places = ()
-        known = self._localities.get((zones, places))
-        if known is None:
-            known = self._localities[zones, places] = self._make_locality(zones, places)
-        return known
+        key = zones, tuple(each.places for each in found)
+        if key not in self._localities:
+            self._localities[key] = self._make_locality(*key)
+        return self._localities[key]
 
-    def _make_locality(self, zones: tuple[str, ...], places: tuple[str, ...]) -> _Locality:
+    def _make_locality(self, zones: tuple[str, ...], places: tuple[tuple[str, ...], ...]) -> _Locality:
         law = self._law
-        about = None if law is None else law.rules_of(places, self._method)
-        rules = tuple(rule for rule in about or () if rule.holds_for(self._method, self._purpose))
+        about = {} if law is None else {_name(each): law.rules_of(each, self._method) for each in places}
+        legal = (rule for rules in about.values() for rule in rules)
+        rules = tuple(dict.fromkeys(one for one in legal if one.holds_for(self._method, self._purpose)))
         own = tuple(LocalWindow(self._schedule.window, zone) for zone in zones)
         every = dict.fromkeys([*own, *(one for rule in rules for one in rule.lay(zones))])
-        name = " or ".join(places) if places else "numbers of no country"
-        return _Locality(name, zones, rules, Calendar(tuple(every)), about)
+        never = _NEVER_IN_BOTH if len(places) > 1 else _NEVER if len(zones) > 1 else _NEVER_HERE
+        return _Locality(zones, rules, Calendar(tuple(every)), about, never)
 
     def _explain(self, locality: _Locality, moment: datetime) -> list[Reason]:
         found: list[Reason] = []
