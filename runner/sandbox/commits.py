@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runner.sandbox.sandbox_errors import RefusalError, is_busy
@@ -81,27 +80,20 @@ class Changes:
         return int(version)
 
 
-@dataclass(frozen=True, slots=True)
-class _Write:
-    """A waiting write; its patience ends at `ends`, by the loop's clock."""
-
-    work: Callable[[], Any]
-    future: asyncio.Future[Any]
-    ends: float
-
-
 class Writer:
     """The writes of a running service, each at a time read inside its transaction.
 
     Those of one turn of the event loop share a transaction. No write waits for others, and each is answered
-    after its commit. While another process holds the database, writes are tried again.
+    after its commit. While another process holds the database, writes are tried again; those that come
+    meanwhile wait as long as the first of them.
     """
 
     def __init__(self, service: Service, clock: Clock, changes: Changes) -> None:
         self.service = service
         self.clock = clock
         self.changes = changes
-        self._waiting: list[_Write] = []
+        self._waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
+        self._patience_ends = 0.0  # of the first of them, by the loop's clock
 
     async def send(self, definition: Definition, phones: Sequence[str]) -> str:
         """Launch a project: see `Service.send`."""
@@ -116,14 +108,11 @@ class Writer:
         while self.service.has_due_sessions(self.clock.now()):
             await self.write(lambda: self.service.expire_sessions(self.clock.now(), most=_EXPIRED_AT_ONCE))
 
-    async def write(self, work: Callable[[], Written], *, patience_s: float | None = None) -> Written:
+    async def write(self, work: Callable[[], Written]) -> Written:
         """Run `work` in a transaction and return its result once committed.
 
-        A refusal leaves other writes alone, and keeps what `work` wrote before it.
-
-        Args:
-            work: writes; may run again after an error other than a refusal.
-            patience_s: seconds to wait for another process that holds the database; `PATIENCE_S` if None.
+        A refusal leaves other writes alone, and keeps what `work` wrote before it. After another error `work`
+        may run again.
 
         Raises:
             RefusalError: from `work`.
@@ -131,10 +120,10 @@ class Writer:
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Written] = loop.create_future()
-        ends = loop.time() + (PATIENCE_S if patience_s is None else patience_s)
         if not self._waiting:
+            self._patience_ends = loop.time() + PATIENCE_S
             loop.call_soon(self._commit)
-        self._waiting.append(_Write(work, future, ends))
+        self._waiting.append((work, future))
         try:
             return await future
         finally:
@@ -144,27 +133,22 @@ class Writer:
     def _commit(self) -> None:
         group, self._waiting = self._waiting, []
         try:
-            outcomes = self._run_together([write.work for write in group])
+            outcomes = self._run_together([work for work, _ in group])
         except sqlite3.OperationalError as error:
             # A problem of the database and not of one write: it is locked, or its disk is full.
-            group = self._put_back(group) if is_busy(error) else group
+            loop = asyncio.get_running_loop()
+            if is_busy(error) and loop.time() < self._patience_ends:
+                self._waiting = group
+                loop.call_later(_AGAIN_S, self._commit)
+                return
             outcomes = [error] * len(group)
-        for write, outcome in zip(group, outcomes, strict=True):
-            if write.future.cancelled():
+        for (_, future), outcome in zip(group, outcomes, strict=True):
+            if future.cancelled():
                 continue
             if isinstance(outcome, Exception):
-                write.future.set_exception(outcome)
+                future.set_exception(outcome)
             else:
-                write.future.set_result(outcome)
-
-    def _put_back(self, group: Sequence[_Write]) -> list[_Write]:
-        """Queue again the writes with patience left; return the others."""
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        self._waiting = [write for write in group if write.ends > now]
-        if self._waiting:
-            loop.call_later(_AGAIN_S, self._commit)
-        return [write for write in group if write.ends <= now]
+                future.set_result(outcome)
 
     def _run_together(self, works: Sequence[Callable[[], Any]]) -> list[Any]:
         try:
