@@ -41,6 +41,14 @@ class Receiver:
     target: str = field(repr=False)
 
     @property
+    def is_local(self) -> bool:
+        """True if it is on this machine, whatever names stand for: addresses with a scope are not."""
+        try:
+            return "%" not in self.host and ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @property
     def authority(self) -> str:
         """The Host header's value."""
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -84,11 +92,6 @@ def read_host(written: str) -> str | None:
     except UnicodeError:
         return None
     return host if _NAME.fullmatch(host) else None
-
-
-def is_loopback(address: str) -> bool:
-    """Return whether an address is of this machine alone; those with a scope (fe80::1%eth0) are not."""
-    return "%" not in address and ip_address(address).is_loopback
 
 
 def read_hosts(written: Iterable[str]) -> tuple[str, ...]:
