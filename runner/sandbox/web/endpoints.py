@@ -8,8 +8,10 @@ import struct
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlencode
 
+from msgspec import Meta, Struct
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -20,17 +22,15 @@ from runner.sandbox.records import (
     RESULT_FILTERS,
     STAT_FIELDS,
     STAT_FILTERS,
-    ListQuery,
     Record,
     RecordList,
     RecordPage,
-    make_meta,
-    read_list_query,
     write_csv,
 )
+from runner.sandbox.rehearsal.controls import Count
 from runner.sandbox.rehearsal.faults import Fault, FaultPlace, Faults
 from runner.sandbox.sandbox_errors import RefusalError
-from runner.sandbox.web.refusals import answer_error, read_body
+from runner.sandbox.web.refusals import answer_error, read_body, read_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -50,6 +50,20 @@ _ANSWERED = ("half", "slow")
 """Faults of the regular answer; the others have none, or an error document."""
 _REFUSALS = {"429": (429, "too_many_requests"), "503": (503, "unavailable")}
 MAX_BODY_BYTES = 16 * 1024 * 1024
+MAX_LIMIT = 1000
+
+
+class ListQuery(Struct):
+    """The parameters of a list request; others are its filters, or change nothing."""
+
+    limit: Annotated[int, Meta(ge=1)] = 20
+    offset: Count = 0
+    format: Literal["json", "csv"] = "json"
+
+    @property
+    def size(self) -> int:
+        """Records on the page."""
+        return min(self.limit, MAX_LIMIT)
 
 
 class FaultyAnswer(Response):
@@ -181,13 +195,13 @@ class Api:
         fields: Sequence[str],
         read: Callable[[Mapping[str, str], int, int], RecordPage],
     ) -> Response:
-        query = read_list_query(request.query_params, filters)
-        page = self._disturb(query, partial(read, query.filters))
+        query, given = read_query(request, ListQuery), request.query_params
+        page = self._disturb(query, partial(read, {name: given[name] for name in filters if given.get(name)}))
         if isinstance(page, Response):
             return page
-        if query.is_csv:
+        if query.format == "csv":
             return Response(write_csv(fields, page.records), media_type="text/csv")
-        meta = make_meta(request.url.path, request.query_params.multi_items(), query, page.total_count)
+        meta = _make_meta(request, query, page.total_count)
         return JSONResponse({"meta": {**meta, **page.additions}, "objects": page.records})
 
     def _prepare(self, endpoint: Endpoint) -> Endpoint:
@@ -205,7 +219,7 @@ class Api:
 
     def _disturb(self, query: ListQuery, read_page: ReadPage) -> RecordPage | Response:
         """Return the page, changed by a list's fault if one is drawn; `read_page` takes limit and offset."""
-        page = read_page(query.limit, query.offset)
+        page = read_page(query.size, query.offset)
         fault = self._faults.decide(FaultPlace.LIST)
         if fault is None:
             return page
@@ -219,6 +233,28 @@ class Api:
             mirrored = read_page(size, page.total_count - query.offset - size) if size else page
             return replace(page, records=mirrored.records[::-1])
         return FaultyAnswer(fault)
+
+
+def _make_meta(request: Request, query: ListQuery, total_count: int) -> dict[str, Any]:
+    """Return `meta`: `next` is "" on the last page, `previous` is None on the first.
+
+    Otherwise they are a path with the whole query, credentials included, as in services of this family: the
+    reference shows no format.
+    """
+    limit, offset = query.size, query.offset
+    parameters = request.query_params.multi_items()
+    kept = [(name, value) for name, value in parameters if name not in {"limit", "offset"}]
+
+    def link(start: int) -> str:
+        return f"{request.url.path}?{urlencode([*kept, ('limit', limit), ('offset', start)])}"
+
+    return {
+        "limit": limit,
+        "offset": offset,
+        "total_count": total_count,
+        "next": link(offset + limit) if offset + limit < total_count else "",
+        "previous": link(max(0, offset - limit)) if offset else None,
+    }
 
 
 def _find_origin(request: Request) -> str:
