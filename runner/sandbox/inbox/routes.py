@@ -8,7 +8,6 @@ import secrets
 import sqlite3
 from contextlib import closing
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qs
 
@@ -31,6 +30,7 @@ from runner.sandbox.rehearsal.participants import describe_habits
 from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.store import find_database
 from runner.sandbox.web.refusals import read_body
+from runner.sandbox.webhooks.receiver import is_local
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -312,10 +312,7 @@ def _refuse_foreign(request: Request) -> None:
 
 
 def _is_near(request: Request) -> bool:
-    try:
-        return request.client is not None and ip_address(request.client.host).is_loopback
-    except ValueError:
-        return False
+    return request.client is not None and is_local(request.client.host)
 
 
 def _has_credentials(request: Request, account: Account) -> bool:

@@ -41,14 +41,6 @@ class Receiver:
     target: str = field(repr=False)
 
     @property
-    def is_local(self) -> bool:
-        """True if it is on this machine, whatever names stand for: addresses with a scope are not."""
-        try:
-            return "%" not in self.host and ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
-
-    @property
     def authority(self) -> str:
         """The Host header's value."""
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -92,6 +84,14 @@ def read_host(written: str) -> str | None:
     except UnicodeError:
         return None
     return host if _NAME.fullmatch(host) else None
+
+
+def is_local(host: str) -> bool:
+    """Return whether a host is this machine, whatever names stand for: addresses with a scope are not."""
+    try:
+        return "%" not in host and ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def read_hosts(written: Iterable[str]) -> tuple[str, ...]:

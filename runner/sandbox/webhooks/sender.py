@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from runner.sandbox.clock import read_clock
 from runner.sandbox.records import RecordList
 from runner.sandbox.webhooks.queue import Webhook, list_due_webhooks, settle_webhook
-from runner.sandbox.webhooks.receiver import parse_receiver
+from runner.sandbox.webhooks.receiver import is_local, parse_receiver
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -45,7 +45,7 @@ async def post(receiver: Receiver, body: bytes, allowed_hosts: Collection[str] =
     Raises:
         DeliveryError: the receiver may not be called, or did not answer with 2xx in time.
     """
-    if not (receiver.is_local or receiver.host.rstrip(".") in allowed_hosts):
+    if not (is_local(receiver.host) or receiver.host.rstrip(".") in allowed_hosts):
         raise DeliveryError("the host is neither on loopback nor allowed")
     try:
         async with asyncio.timeout(TIMEOUT_S):
