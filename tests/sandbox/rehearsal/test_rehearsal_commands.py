@@ -161,7 +161,6 @@ def test_help_names_faults() -> None:
     [
         ("--fault", "drp=1", "there is no fault 'drp'; there are drop, half,"),
         ("--fault", "drop=2", "it must be from 0 to 1"),
-        ("--fault", "drop", "the fault drop is named twice"),
         ("--latency", "long", "is no length of time"),
         ("--latency", "100w", "the latency is 10m at most"),
         ("--allow-host", "bad host/", "'bad host/' is no host"),
