@@ -17,7 +17,6 @@ from runner.sandbox.webhooks.receiver import has_scheme, parse_receiver
 _PHONE_PUNCTUATION = re.compile(r"[\s().\-/‐-―]+")
 _DEPTH_MAX = 100
 _PROBLEMS_MAX = 100
-_KEPT_MAX = 32 * 1024  # characters of a project definition that is kept in memory as read
 _PHONE = re.compile(r"\+?([0-9]{7,15})")
 
 
@@ -47,16 +46,10 @@ def read_send(raw: bytes) -> SendRequest:
     return SendRequest(definition, phones)
 
 
+@lru_cache(maxsize=256)
 def load_definition(document: str) -> Definition:
     """Return a stored project definition, which was checked when it was sent."""
-    return _load_kept(document) if len(document) <= _KEPT_MAX else _load(document)
-
-
-def _load(document: str) -> Definition:
     return _read_definition(json.loads(document), [])
-
-
-_load_kept = lru_cache(maxsize=512)(_load)
 
 
 def normalise_phone(written: str) -> str | None:
@@ -238,7 +231,7 @@ def _read_method(value: object, problems: list[str]) -> Method:
     if value is None:
         return Method.SMS
     try:
-        return Method(str(value))
+        return Method(str(value).upper())
     except ValueError:
         problems.append("method: must be SMS or VOICE")
         return Method.SMS

@@ -185,7 +185,7 @@ def _make_stat(row: Sequence[Any], sessions: Iterable[Sequence[str | None]]) -> 
     definition = json.loads(record["project_definition"])
     # Section 2.3, "Contains a text field (string)", makes no exception for surveys.
     record["project_definition"] = {**definition, "text": definition.get("text") or ""}
-    method = Method(definition.get("method") or Method.SMS).value
+    method = (definition.get("method") or Method.SMS.value).upper()
     record["sessions"] = [
         {
             "created": created,
