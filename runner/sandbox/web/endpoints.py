@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 _NOISE = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 this is no HTTP\r\n"
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # socket(7), SO_LINGER: on, for zero seconds
-_PAGE = 1000
 _ANSWERED = ("half", "slow")
 """Faults of the regular answer; the others have none, or an error document."""
 _REFUSALS = {"429": (429, "too_many_requests"), "503": (503, "unavailable")}
@@ -120,16 +119,9 @@ def _refuse(fault: Fault) -> Response:
 
 
 def _count_recent(total: int, read_page: ReadPage, since: str) -> int:
-    """Count the records at a list's end that were created after a moment."""
-    recent = 0
-    while recent < total:
-        size = min(_PAGE, total - recent)
-        records = read_page(size, total - recent - size).records
-        found = sum(record.get("created", record.get("project_launch_start")) > since for record in records)
-        recent += found
-        if found < size:
-            break
-    return recent
+    """Count the records at a list's end that were created after a moment, up to a page of them."""
+    records = read_page(MAX_LIMIT, max(0, total - MAX_LIMIT)).records
+    return sum(record.get("created", record.get("project_launch_start")) > since for record in records)
 
 
 class Api:
@@ -162,7 +154,7 @@ class Api:
         if fault is not None and not fault.accepts:
             return FaultyAnswer(fault)
         guid = await self._writer.send(sent.definition, sent.phones)
-        here = _find_origin(request)
+        here = f"{request.url.scheme}://{request.url.netloc}"
         answer = JSONResponse(
             {
                 "project_launch_guid": guid,
@@ -255,17 +247,6 @@ def _make_meta(request: Request, query: ListQuery, total_count: int) -> dict[str
         "next": link(offset + limit) if offset + limit < total_count else "",
         "previous": link(max(0, offset - limit)) if offset else None,
     }
-
-
-def _find_origin(request: Request) -> str:
-    """Return the address at which the client found this service."""
-    host = request.headers.get("host")
-    # HTTP/1.0 allows requests without the header: the socket's address is used.
-    return (
-        f"{request.url.scheme}://{request.url.netloc}"
-        if host is None
-        else f"{request.scope['scheme']}://{host}"
-    )
 
 
 def _answer_record(record: Record | None, noun: str) -> Response:
