@@ -103,7 +103,7 @@ def _read_float(written: str) -> float:
 
 def _read_phones(value: object, problems: list[str]) -> tuple[str, ...]:
     # Some public clients send one phone without an array around it.
-    written = [value] if _write_number(value) is not None else value
+    written = [value] if isinstance(value, str) else value
     if written is None:
         problems.append("phone: is required")
         return ()
@@ -115,25 +115,13 @@ def _read_phones(value: object, problems: list[str]) -> tuple[str, ...]:
     # Each phone once, in order: one session a participant.
     phones: dict[str, None] = {}
     for index, phone in enumerate(written):
-        text = _write_number(phone)
-        if text is None:
+        if not isinstance(phone, str):
             problems.append(f"phone[{index}]: must be a string")
-        elif (normalised := normalise_phone(text)) is None:
+        elif (normalised := normalise_phone(phone)) is None:
             problems.append(f"phone[{index}]: is no phone number of 7 to 15 digits")
         else:
             phones[normalised] = None
     return tuple(phones)
-
-
-def _write_number(phone: object) -> str | None:
-    """Return a phone as text; some programs send a JSON number. None if it is neither."""
-    if isinstance(phone, str):
-        return phone
-    if isinstance(phone, bool) or not isinstance(phone, (int, float)):
-        return None
-    # 14155550101.0 is an integer, too (JSON Schema 2020-12, section 4.2.3); signs and points of numbers are
-    # no punctuation.
-    return str(int(phone)) if phone > 0 and phone == int(phone) else ""
 
 
 def _read_definition(body: dict[str, Any], problems: list[str]) -> Definition:

@@ -49,10 +49,10 @@ def list_phones(call: Call) -> list[str]:
 
 
 def test_numbers_are_taken_as_clients_write_them(call: Call) -> None:
-    """A number with or without its plus sign, in an array or alone, as text or as a number, is the same participant."""
+    """A number with or without its plus sign, in an array or alone, is the same participant."""
     written: list[object] = [
         ["+14155550101"], ["14155550101"], "+14155550101", "14155550101", "+1 (415) 555-0101", "1.415.555.0101",
-        ["+1415 5550101"], [14155550101], 14155550101, 14155550101.0,
+        ["+1415 5550101"],
     ]  # fmt: skip
     for phone in written:
         assert call("POST", "/api/send", {"phone": phone, "text": "Hello"}).status_code == 200, phone
