@@ -27,8 +27,6 @@ Written = TypeVar("Written")
 PATIENCE_S = 8.0
 """Time that a write waits for another process that holds the database."""
 _AGAIN_S = 0.02
-_EXPIRED_AT_ONCE = 5000
-"""Sessions that expire in one transaction: a tenth of a second, in which nobody else is served."""
 _POLL_S = 0.2
 
 
@@ -105,8 +103,8 @@ class Writer:
 
     async def expire_sessions(self) -> None:
         """Expire the sessions that are due, before a read."""
-        while self.service.has_due_sessions(self.clock.now()):
-            await self.write(lambda: self.service.expire_sessions(self.clock.now(), most=_EXPIRED_AT_ONCE))
+        if self.service.has_due_sessions(self.clock.now()):
+            await self.write(lambda: self.service.expire_sessions(self.clock.now()))
 
     async def write(self, work: Callable[[], Written]) -> Written:
         """Run `work` in a transaction and return its result once committed.

@@ -81,9 +81,6 @@ class _Reply(Struct, forbid_unknown_fields=True):
     text: _Text
 
 
-_SHOWING_STATE = ("clock", "faults", "reset")
-
-
 class ControlRoutes:
     """The controls of one running service, and their routes."""
 
@@ -103,7 +100,7 @@ class ControlRoutes:
             ("GET", "requests", self.list_requests),
             ("GET", "webhooks", self.list_webhooks),
             ("POST", "reply", self.reply),
-            *(("POST", name, self._answer(name, action)) for name, action in ACTIONS.items()),
+            *(("POST", name, self._answer(action)) for name, action in ACTIONS.items()),
         ]
         return [
             Route(f"/_sandbox/{name}", account.guard(endpoint), methods=[method])
@@ -125,12 +122,10 @@ class ControlRoutes:
         self._writer.changes.note()
         return outcome
 
-    def _answer(self, name: str, action: type[Action]) -> Endpoint:
+    def _answer(self, action: type[Action]) -> Endpoint:
         async def call(request: Request) -> Response:
             outcome = await self.act(await _read_body(request, action))
-            return JSONResponse(
-                self._describe() if name in _SHOWING_STATE else {**_VERSION, **outcome.document}
-            )
+            return JSONResponse({**self._describe(), **outcome.document})
 
         return call
 
