@@ -15,8 +15,8 @@ from runner.cli.command import Group, special_option
 from runner.cli.console import print_prose
 from runner.cli.encoding import print_text
 from runner.cli.options import format_option
-from runner.cli.output.sandbox import ShownClock, Simulation
 from runner.cli.output.screen import show
+from runner.document import Count, Document, Moment
 from runner.errors import RunnerError
 from runner.sandbox.clock import parse_duration, read_clock, read_move
 from runner.sandbox.rehearsal.faults import FAULTS, Faults, parse_rates
@@ -32,6 +32,44 @@ if TYPE_CHECKING:
 
     from runner.sandbox.model import ServiceAddress
     from runner.sandbox.rehearsal.controls import ControlOutcome
+
+
+class Simulation(Document, frozen=True):
+    """The document that `runner sandbox simulate` writes.
+
+    Attributes:
+        participants: those who were being asked something at its start.
+        answered: of them, those who gave at least one valid answer now.
+        silent: of them, those who wrote nothing now.
+        invalid_answers: texts that were no valid answer.
+        results: answers that were recorded.
+        sessions_completed: sessions that came to their end.
+        opted_out: participants who wrote STOP or its kin.
+        started: the service's time at the start.
+        ended: virtual time of the last text, or the start where nobody wrote.
+    """
+
+    participants: Count
+    answered: Count
+    silent: Count
+    invalid_answers: Count
+    results: Count
+    sessions_completed: Count
+    opted_out: Count
+    started: Moment
+    ended: Moment
+
+
+class ShownClock(Document, frozen=True):
+    """The document that `runner sandbox clock` writes.
+
+    Attributes:
+        time: the service's time.
+        clock_offset_s: seconds that it is ahead of this machine.
+    """
+
+    time: Moment
+    clock_offset_s: float
 
 
 _DB = click.option(
