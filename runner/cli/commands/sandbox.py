@@ -175,16 +175,11 @@ def _advise_next(now: datetime) -> str:
 
 def _check_move(move: str | None) -> str | None:
     if move not in {None, "next", "reset"}:
-        if move.startswith("-") and not move[1:2].isdigit():
-            raise click.NoSuchOption(move)
         read_move(move, read_clock())
     return move
 
 
-@sandbox.command(
-    # So that `-1d` is no unknown option, but refused with its reason.
-    context_settings={"ignore_unknown_options": True}
-)
+@sandbox.command()
 @click.argument(
     "move", required=False, metavar="[+DURATION|DATE|TIME|next|reset]", callback=_read_option(_check_move)
 )
