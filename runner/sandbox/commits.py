@@ -1,4 +1,4 @@
-"""Writes from a service's event loop, and notices of writes by any process.
+"""Writes from a service's event loop.
 
 The loop continues while another process holds the database. Writes that arrive together share one commit,
 which is a third of a send's cost.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runner.sandbox.sandbox_errors import RefusalError, is_busy
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from runner.sandbox.clock import Clock
     from runner.sandbox.model import Definition, Receipt
     from runner.sandbox.service import Service
-    from runner.sandbox.store import Store
 
 
 Written = TypeVar("Written")
@@ -27,55 +25,6 @@ Written = TypeVar("Written")
 PATIENCE_S = 8.0
 """Time that a write waits for another process that holds the database."""
 _AGAIN_S = 0.02
-_POLL_S = 0.2
-
-
-class Changes:
-    """A counter of the changes of one store, for the tasks of one event loop.
-
-    Changes by this process are noted at once; those by others within a fifth of a second while a task waits,
-    by SQLite's `data_version`. `revision` grows with every change. The store is used on the event loop alone.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self.revision = 0
-        self._store = store
-        self._seen = self._read_version()
-        self._changed = asyncio.Event()
-
-    def note(self) -> None:
-        """Wake all waiting tasks; must be called on the event loop, after the commit."""
-        # What this process has just written by another connection is no further change.
-        self._seen = self._read_version()
-        self.revision += 1
-        self._changed.set()
-        self._changed.clear()
-
-    async def wait(self, since: int, timeout_s: float) -> int:
-        """Wait for a change after revision `since`, and return the revision now: `since` if nothing changed.
-
-        `timeout_s` is in seconds of this machine, whatever the service's clock, and may be infinite.
-        """
-        loop = asyncio.get_running_loop()
-        ends = loop.time() + timeout_s
-        self._look()
-        while self.revision == since and (left := ends - loop.time()) > 0:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(_POLL_S, left)):
-                    await self._changed.wait()
-            self._look()
-        return self.revision
-
-    def _look(self) -> None:
-        """Note commits by other connections since the last look."""
-        version = self._read_version()
-        if version != self._seen:
-            self._seen = version
-            self.note()
-
-    def _read_version(self) -> int:
-        (version,) = self._store.connection.execute("PRAGMA data_version").fetchone()
-        return int(version)
 
 
 class Writer:
@@ -86,10 +35,9 @@ class Writer:
     meanwhile wait as long as the first of them.
     """
 
-    def __init__(self, service: Service, clock: Clock, changes: Changes) -> None:
+    def __init__(self, service: Service, clock: Clock) -> None:
         self.service = service
         self.clock = clock
-        self.changes = changes
         self._waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
         self._patience_ends = 0.0  # of the first of them, by the loop's clock
 
@@ -122,11 +70,7 @@ class Writer:
             self._patience_ends = loop.time() + PATIENCE_S
             loop.call_soon(self._commit)
         self._waiting.append((work, future))
-        try:
-            return await future
-        finally:
-            # A refusal may also follow a write.
-            self.changes.note()
+        return await future
 
     def _commit(self) -> None:
         group, self._waiting = self._waiting, []

@@ -119,7 +119,6 @@ class ControlRoutes:
             outcome = await asyncio.to_thread(action.act, self.sandbox)
         if isinstance(action, Reset):
             self._requests.clear()
-        self._writer.changes.note()
         return outcome
 
     def _answer(self, action: type[Action]) -> Endpoint:
