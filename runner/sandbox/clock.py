@@ -86,13 +86,11 @@ def read_move(written: str, now: datetime) -> datetime:
 
 def format_duration(length: timedelta) -> str:
     """Return a duration in days, hours, minutes and seconds: `2d3h`, `0s`."""
-    seconds = length.total_seconds()
-    written = "-" if seconds < 0 else ""
-    left = abs(seconds)
+    written, left = "", length.total_seconds()
     for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
         count, left = divmod(left, size)
         written += f"{count:.0f}{unit}" if count else ""
-    return f"{written}{left:g}s" if left or written in {"", "-"} else written
+    return f"{written}{left:g}s" if left or not written else written
 
 
 def read_clock() -> datetime:
@@ -132,12 +130,12 @@ class Clock:
     def advance(self, length: timedelta) -> datetime:
         """Move the clock forward and return the new time.
 
+        Args:
+            length: not negative, since records are listed in the order of their creation.
+
         Raises:
-            SandboxError: `length` is negative, since records are listed in the order of their creation, or
-                the clock would be more than ten years ahead.
+            SandboxError: the clock would be more than ten years ahead.
         """
-        if length < timedelta():
-            raise SandboxError(_BACKWARDS)
         with self._store.write():
             before = self.offset()
             if length > _FURTHEST - before:

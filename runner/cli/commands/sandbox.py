@@ -212,11 +212,7 @@ def clock(move: str | None, db: Path | None, format_: str) -> int:
 
         due = find_due_message(datetime.fromisoformat(document["time"]), os.environ)
     if due is not None:
-        try:
-            document, words = _act(db, "clock", advance=due.at.isoformat())
-        except RunnerError as error:
-            hint = f"{due.campaign}/{due.message} is due only then: see its `schedule` and `after`"
-            raise RunnerError(error.message, hint=hint) from None
+        document, words = _act(db, "clock", advance=due.at.isoformat())
     elif move is not None:
         document, words = _act(db, "clock", advance=move)
     if move == "next":

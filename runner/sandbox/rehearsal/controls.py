@@ -95,7 +95,7 @@ class MoveClock(Action, frozen=True):
                 )
                 if moment is None:
                     raise SandboxError("nothing is due: no session waits for an answer")
-                service.expire_sessions(clock.advance(max(moment - now, timedelta())))
+                service.expire_sessions(clock.advance(moment - now))
             return _describe_clock(clock)
 
 
