@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qs
 
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from runner.sandbox.inbox import views
 from runner.sandbox.inbox.pages import (
     HEADERS,
-    STATIC,
     STATIC_PATH,
     answer_failure,
     answer_html,
-    read_static,
     redirect,
     render_page,
 )
@@ -90,7 +89,7 @@ class Events:
             await asyncio.sleep(_BETWEEN_EVENTS_S)
 
 
-def inbox_routes(writer: Writer, account: Account, control: ControlRoutes) -> list[Route]:
+def inbox_routes(writer: Writer, account: Account, control: ControlRoutes) -> list[BaseRoute]:
     """Return the routes of the inbox, at the root of the service; see `_Inbox.admit` for who may use it."""
     inbox = _Inbox(writer, account, control)
     pages: dict[str, Endpoint] = {
@@ -108,7 +107,7 @@ def inbox_routes(writer: Writer, account: Account, control: ControlRoutes) -> li
         *(Route(path, inbox.admit(page, is_page=True), methods=["GET"]) for path, page in pages.items()),
         *(Route(path, inbox.admit(form), methods=["POST"]) for path, form in forms.items()),
         Route("/_sandbox/inbox/events", inbox.admit(inbox.follow), methods=["GET"]),
-        Route(f"{STATIC_PATH}/{{name}}", _answer_static, methods=["GET"]),
+        Mount(STATIC_PATH, StaticFiles(packages=[("runner.sandbox.inbox", "static")])),
     ]
 
 
@@ -275,14 +274,6 @@ async def _read_form(request: Request) -> dict[str, str]:
     body = await read_body(request, _FORM_BYTES_MAX, _TOO_LONG)
     fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, errors="replace")
     return {name: values[-1] for name, values in fields.items()}
-
-
-async def _answer_static(request: Request) -> Response:
-    name = request.path_params["name"]
-    if name not in STATIC:
-        return Response(status_code=404, headers=HEADERS)
-    headers = {**HEADERS, "Cache-Control": "max-age=31536000, immutable"}
-    return Response(read_static(name), media_type=STATIC[name], headers=headers)
 
 
 def _read_id(request: Request, name: str) -> int | None:

@@ -13,12 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from runner.sandbox.inbox.pages import answer_unknown, wants_page
 from runner.sandbox.inbox.routes import inbox_routes
 from runner.sandbox.web.control import ControlRoutes
 from runner.sandbox.web.endpoints import Api
@@ -29,6 +26,7 @@ from runner.sandbox.webhooks.receiver import is_local
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from runner.sandbox.commits import Writer
@@ -90,14 +88,6 @@ class HostGuard:
         return host in self._names or is_local(host) or (self._takes_addresses and is_address)
 
 
-async def _answer_unknown(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer what no route matches: a page for browsers, a document for programs."""
-    request = Request(scope)
-    if not wants_page(request):
-        raise HTTPException(404)
-    await answer_unknown()(scope, receive, send)
-
-
 def make_app(
     writer: Writer, *, account: Account, faults: Faults, listens_on: str, allowed_hosts: Collection[str] = ()
 ) -> ASGIApp:
@@ -120,5 +110,4 @@ def make_app(
         exception_handlers=ERROR_HANDLERS,
     )
     app.router.redirect_slashes = False
-    app.router.default = _answer_unknown
     return HostGuard(requests.watch(app), listens_on, allowed_hosts)
