@@ -34,7 +34,11 @@ if TYPE_CHECKING:
     from runner.sandbox.rehearsal.controls import ControlOutcome
 
 
-class Simulation(Document, frozen=True):
+class SandboxDocument(Document, frozen=True):
+    """The document that the commands of `runner sandbox` write with `--format json`."""
+
+
+class Simulation(SandboxDocument, frozen=True):
     """The document that `runner sandbox simulate` writes.
 
     Attributes:
@@ -60,7 +64,7 @@ class Simulation(Document, frozen=True):
     ended: Moment
 
 
-class ShownClock(Document, frozen=True):
+class ShownClock(SandboxDocument, frozen=True):
     """The document that `runner sandbox clock` writes.
 
     Attributes:
