@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import os
 import re
@@ -14,10 +13,11 @@ import click
 from runner import settings
 from runner.cli.encoding import print_text
 from runner.settings import DURATION_HINT, Setting
+from runner.source.normalize import suggest
 from runner.source.quantity import parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from click import Context, Parameter
 
@@ -84,8 +84,9 @@ class Group(_Page, click.Group):
         """
         name = args[0]
         if name not in self.list_commands(ctx) and not name.startswith("-") and not ctx.resilient_parsing:
-            meant = find_meant(name, ctx)
-            said = f": did you mean `{meant}`?" if meant else ""
+            other = SYNONYMS.get(name)
+            close = suggest(name, self.list_commands(ctx), f"`{ctx.command_path} {{}}`")
+            said = f": did you mean `runner {other}`?" if other else close
             raise click.UsageError(f"there is no command {name}{said}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -126,43 +127,11 @@ SYNONYMS = {
     "inbox": "sandbox serve",
     "results": "report",
     "send": "apply",
+    "simulate": "sandbox simulate",
     "stop": "pause",
     "unsubscribe": "optouts add",
 }
 """Commands by the words that people may try for them."""
-
-
-_CLOSE = 0.7
-"""The least likeness of a word to one that may be meant: `review` is not `remove`."""
-
-
-def find_meant(written: str, ctx: Context) -> str | None:
-    """Return the command line of the command that was probably meant by a word; None if none is close."""
-    root, here = ctx.find_root(), ctx.command_path.partition(" ")[2]
-    lines = dict(_iterate_lines(root, root.command)) | SYNONYMS
-    # A whole line wins against another's last word, as `plan` against `ci plan`.
-    lines |= {line: line for line in lines.values()}
-    if here:
-        # What is written is compared alone: the group's name would make all its commands close. A command of
-        # another group by the same name is not what was meant.
-        own = {line.removeprefix(f"{here} "): line for line in lines.values() if line.startswith(f"{here} ")}
-        top = {word: line for word, line in lines.items() if word == line and " " not in word}
-        lines = top | own
-    if written in lines:
-        return f"runner {lines[written]}"
-    close = difflib.get_close_matches(written, own if here else lines, n=1, cutoff=_CLOSE)
-    return f"runner {lines[close[0]]}" if close else None
-
-
-def _iterate_lines(ctx: Context, group: click.Command, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the commands below a group, by their whole path and by their last word."""
-    if isinstance(group, click.Group):
-        for name in group.list_commands(ctx):
-            line = f"{path} {name}".strip()
-            command = group.get_command(ctx, name)
-            if command is not None:
-                yield from _iterate_lines(ctx, command, line)
-            yield name, line
 
 
 class Duration(click.ParamType[float]):

@@ -11,7 +11,6 @@ from itertools import pairwise
 from runner.sandbox.model import Definition, Kind, ServiceQuestion, SubStatus, Tally
 
 SCALE_MIN_STEPS = 3
-_KEPT_MAX = 4096  # characters of responses whose index is kept in memory
 _TYPOGRAPHY = str.maketrans("’‘ʼ`´“”„«»–—‐‑−", "'" * 5 + '"' * 5 + "-" * 5)
 _AROUND_MARKS = re.compile(r"\s*([\"-])\s*")
 
@@ -88,8 +87,7 @@ def match_response(responses: tuple[str, ...], text: str) -> int | None:
     forms (NFKC, Unicode Standard Annex 15), and the quotes and dashes that phones type do not matter.
     """
     folded = _fold(text)
-    is_small = sum(map(len, responses)) <= _KEPT_MAX
-    index = (_index_kept if is_small else _index_responses)(responses).get(folded)
+    index = _index_responses(responses).get(folded)
     if index is not None:
         return index
     # Longer numbers are no index of any list, and int() refuses thousands of digits.
@@ -161,12 +159,10 @@ def _concludes(question: ServiceQuestion, text: str) -> bool:
     return concluding is not None and concluding == match_response(question.responses, text)
 
 
+@lru_cache(maxsize=256)
 def _index_responses(responses: tuple[str, ...]) -> dict[str, int]:
     """Return each response's index by its folded words; the first of equal ones counts."""
     return {_fold(response): index for index, response in reversed(tuple(enumerate(responses)))}
-
-
-_index_kept = lru_cache(maxsize=512)(_index_responses)
 
 
 def _fold(text: str) -> str:

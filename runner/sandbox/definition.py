@@ -17,7 +17,6 @@ from runner.sandbox.webhooks.receiver import has_scheme, parse_receiver
 _PHONE_PUNCTUATION = re.compile(r"[\s().\-/‐-―]+")
 _DEPTH_MAX = 100
 _PROBLEMS_MAX = 100
-_KEPT_MAX = 32 * 1024  # characters of a project definition that is kept in memory as read
 _PHONE = re.compile(r"\+?([0-9]{7,15})")
 
 
@@ -47,16 +46,10 @@ def read_send(raw: bytes) -> SendRequest:
     return SendRequest(definition, phones)
 
 
+@lru_cache(maxsize=256)
 def load_definition(document: str) -> Definition:
     """Return a stored project definition, which was checked when it was sent."""
-    return _load_kept(document) if len(document) <= _KEPT_MAX else _load(document)
-
-
-def _load(document: str) -> Definition:
     return _read_definition(json.loads(document), [])
-
-
-_load_kept = lru_cache(maxsize=512)(_load)
 
 
 def normalise_phone(written: str) -> str | None:
@@ -110,7 +103,7 @@ def _read_float(written: str) -> float:
 
 def _read_phones(value: object, problems: list[str]) -> tuple[str, ...]:
     # Some public clients send one phone without an array around it.
-    written = [value] if _write_number(value) is not None else value
+    written = [value] if isinstance(value, str) else value
     if written is None:
         problems.append("phone: is required")
         return ()
@@ -122,25 +115,13 @@ def _read_phones(value: object, problems: list[str]) -> tuple[str, ...]:
     # Each phone once, in order: one session a participant.
     phones: dict[str, None] = {}
     for index, phone in enumerate(written):
-        text = _write_number(phone)
-        if text is None:
+        if not isinstance(phone, str):
             problems.append(f"phone[{index}]: must be a string")
-        elif (normalised := normalise_phone(text)) is None:
+        elif (normalised := normalise_phone(phone)) is None:
             problems.append(f"phone[{index}]: is no phone number of 7 to 15 digits")
         else:
             phones[normalised] = None
     return tuple(phones)
-
-
-def _write_number(phone: object) -> str | None:
-    """Return a phone as text; some programs send a JSON number. None if it is neither."""
-    if isinstance(phone, str):
-        return phone
-    if isinstance(phone, bool) or not isinstance(phone, (int, float)):
-        return None
-    # 14155550101.0 is an integer, too (JSON Schema 2020-12, section 4.2.3); signs and points of numbers are
-    # no punctuation.
-    return str(int(phone)) if phone > 0 and phone == int(phone) else ""
 
 
 def _read_definition(body: dict[str, Any], problems: list[str]) -> Definition:
@@ -238,7 +219,7 @@ def _read_method(value: object, problems: list[str]) -> Method:
     if value is None:
         return Method.SMS
     try:
-        return Method(str(value))
+        return Method(str(value).upper())
     except ValueError:
         problems.append("method: must be SMS or VOICE")
         return Method.SMS

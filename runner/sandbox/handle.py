@@ -78,7 +78,7 @@ class MessagingService(ServiceAddress):
         """Return the deliveries of results to webhooks, in order of creation.
 
         Each has `id`, `result_guid`, `state`, `tries`, `next_try` and `last_problem`. `state` is `WAITING`,
-        `DELIVERED`, `FAILED` or `UNDELIVERABLE`; None for all.
+        `DELIVERED` or `FAILED`; None for all.
         """
         query = {} if state is None else {"state": state}
         return list(self._list_after("/_sandbox/webhooks", "webhooks", query))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import add
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 OWN_NUMBER = "+15550100000"
 """The number that the service sends from, in E.164."""
@@ -44,15 +44,10 @@ class SubStatus(StrEnum):
 
 
 class Method(StrEnum):
-    """Channel between a session and its participant: the `method` of the send body, in any case."""
+    """Channel between a session and its participant."""
 
     SMS = "SMS"
     VOICE = "VOICE"
-
-    @classmethod
-    def _missing_(cls, value: object) -> Self | None:
-        folded = value.lower() if isinstance(value, str) else None
-        return next((method for method in cls if method.value.lower() == folded), None)
 
 
 class Keyword(StrEnum):

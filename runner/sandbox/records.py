@@ -5,20 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 from runner.sandbox.model import DEFAULT_PLAN, OWN_NUMBER, Method, Plan
-from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.store import Key, select_page
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection
 
     from runner.sandbox.store import Store
 
@@ -113,11 +109,6 @@ SELECT active AS active_sessions, complete AS complete_sessions,
        questions, queued AS queued_sessions, renders, results
 FROM totals
 """
-DEFAULT_LIMIT = 20
-MAX_LIMIT = 1000
-_FORMATS = ("json", "csv")
-# Signs, blanks and other scripts' digits are refused; int() would take them.
-_WHOLE_NUMBER = re.compile(r"[0-9]{1,15}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +185,7 @@ def _make_stat(row: Sequence[Any], sessions: Iterable[Sequence[str | None]]) -> 
     definition = json.loads(record["project_definition"])
     # Section 2.3, "Contains a text field (string)", makes no exception for surveys.
     record["project_definition"] = {**definition, "text": definition.get("text") or ""}
-    method = Method(definition.get("method") or Method.SMS).value
+    method = (definition.get("method") or Method.SMS.value).upper()
     record["sessions"] = [
         {
             "created": created,
@@ -231,75 +222,3 @@ def _find_keys(connection: sqlite3.Connection, filters: Mapping[str, str]) -> di
         if keys.pop("project_tag", tag) != tag:
             return None
     return keys
-
-
-@dataclass(frozen=True, slots=True)
-class ListQuery:
-    """The parameters of a list request.
-
-    Attributes:
-        limit: records on the page, from 1 to `MAX_LIMIT`.
-        offset: index of the first record, from 0.
-        is_csv: True for CSV, else JSON.
-        filters: values by the parameters' names.
-    """
-
-    limit: int
-    offset: int
-    is_csv: bool
-    filters: Mapping[str, str]
-
-
-def read_list_query(parameters: Mapping[str, str], filters: Collection[str]) -> ListQuery:
-    """Read the query parameters of a list; unknown and empty ones are ignored.
-
-    A limit above `MAX_LIMIT` is lowered to it.
-
-    Raises:
-        RefusalError: 400, with every parameter that is wrong.
-    """
-    problems: list[str] = []
-    limit = _read_number(parameters, "limit", DEFAULT_LIMIT, 1, problems)
-    offset = _read_number(parameters, "offset", 0, 0, problems)
-    layout = parameters.get("format") or "json"
-    if layout not in _FORMATS:
-        problems.append("format: must be json or csv")
-    if problems:
-        raise RefusalError(400, "invalid_query", "The query parameters are not valid.", problems)
-    given = {name: parameters[name] for name in filters if parameters.get(name)}
-    return ListQuery(min(limit, MAX_LIMIT), offset, layout == "csv", given)
-
-
-def make_meta(
-    path: str, parameters: Sequence[tuple[str, str]], query: ListQuery, total_count: int
-) -> dict[str, Any]:
-    """Return `meta`: `next` is "" on the last page, `previous` is None on the first.
-
-    Otherwise they are a path with the whole query, credentials included, as in services of this family: the
-    reference shows no format.
-    """
-    limit, offset = query.limit, query.offset
-    kept = [(name, value) for name, value in parameters if name not in {"limit", "offset"}]
-
-    def link(start: int) -> str:
-        return f"{path}?{urlencode([*kept, ('limit', limit), ('offset', start)])}"
-
-    return {
-        "limit": limit,
-        "offset": offset,
-        "total_count": total_count,
-        "next": link(offset + limit) if offset + limit < total_count else "",
-        "previous": link(max(0, offset - limit)) if offset else None,
-    }
-
-
-def _read_number(
-    parameters: Mapping[str, str], name: str, default: int, minimum: int, problems: list[str]
-) -> int:
-    written = parameters.get(name)
-    if not written:
-        return default
-    if _WHOLE_NUMBER.fullmatch(written) and int(written) >= minimum:
-        return int(written)
-    problems.append(f"{name}: must be a whole number from {minimum}")
-    return default

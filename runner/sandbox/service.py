@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -242,12 +241,10 @@ class Service:
         """Return whether a session is due to expire; reads only."""
         return has_due_sessions(self.store.connection, now)
 
-    def expire_sessions(self, now: datetime, most: int = sys.maxsize) -> int:
-        """Expire at most `most` sessions that are due, and return their number."""
-        if not self.has_due_sessions(now):
-            return 0
+    def expire_sessions(self, now: datetime) -> int:
+        """Expire the sessions that are due, and return their number."""
         with self.store.write() as connection:
-            return expire_sessions(connection, now, most)
+            return expire_sessions(connection, now)
 
     def _check_plan(self, connection: sqlite3.Connection, cost: int) -> None:
         (used,) = connection.execute("SELECT renders FROM totals").fetchone()

@@ -10,7 +10,6 @@ changed, each at its due moment, when the next one starts: the time of the look 
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -187,11 +186,11 @@ def find_next_expiry(connection: sqlite3.Connection) -> datetime | None:
     return None if updated is None else parse_time(updated) + LIFETIME
 
 
-def expire_sessions(connection: sqlite3.Connection, now: datetime, most: int = sys.maxsize) -> int:
-    """Expire at most `most` due sessions and start queued ones; return the number of expired ones."""
+def expire_sessions(connection: sqlite3.Connection, now: datetime) -> int:
+    """Expire the sessions that are due, and start queued ones; return the number of expired ones."""
     expired = 0
     # Repeated, since a session that starts when one expires may be due as well.
-    while due := _list_due(connection, now - LIFETIME, min(_AT_ONCE, most - expired)):
+    while due := _list_due(connection, now - LIFETIME, _AT_ONCE):
         # All unanswered sessions of a launch end at the same moment.
         ends = {updated: parse_time(updated) + LIFETIME for updated in {each.updated for each in due}}
         written = {updated: format_time(end) for updated, end in ends.items()}

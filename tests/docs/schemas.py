@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from runner.cli.output.sandbox import ShownClock, Simulation
+from runner.cli.commands.sandbox import ShownClock, Simulation
 from runner.plan.documents import PlanDocument
 from runner.report.columns.file_columns import Codebook
 from runner.report.model import CampaignReport

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from runner.sandbox.clock import Clock
-from runner.sandbox.commits import Changes, Writer
+from runner.sandbox.commits import Writer
 from runner.sandbox.model import ServiceAddress
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ serve(Path(sys.argv[1]), port=0, on_start=show)
 
 def make_writer(service: Service) -> Writer:
     """Return the writes of a service without a server."""
-    return Writer(service, Clock(service.store), Changes(service.store))
+    return Writer(service, Clock(service.store))
 
 
 @contextmanager

@@ -1,10 +1,9 @@
-"""Sends that arrive together share a commit, and writes by any process are noticed."""
+"""Sends that arrive together share a commit."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import math
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.sandbox.commits import Changes
 from runner.sandbox.model import Definition
 from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.service import Service
@@ -87,17 +85,3 @@ def test_failure_takes_only_its_own_write(db: Path) -> None:
     assert outcomes[::2] == ["a", "b"]
     assert isinstance(outcomes[1], LookupError)
     assert list_texts(db) == ["a", "b"]
-
-
-def test_write_of_another_connection_is_noticed(db: Path, store: Store) -> None:
-    """What another process commits to the file is noticed while somebody waits."""
-
-    async def run() -> int:
-        changes = Changes(store)
-        waiting = asyncio.create_task(changes.wait(0, math.inf))
-        await asyncio.sleep(0)
-        with closing(open_store(db)) as other:
-            other.keep_secret("api_key")
-        return await waiting
-
-    assert asyncio.run(run()) == 1

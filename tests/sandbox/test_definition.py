@@ -190,11 +190,8 @@ def test_webhook_without_scheme_is_taken(webhook: str) -> None:
         ({"phone": [True, []]}, ["phone[0]: must be a string", "phone[1]: must be a string"]),
         ({"phone": False}, ["phone: must be an array of strings"]),
         ({"phone": ["5"]}, ["phone[0]: is no phone number of 7 to 15 digits"]),
-        ({"phone": 5}, ["phone[0]: is no phone number of 7 to 15 digits"]),
-        *(
-            ({"phone": [number]}, ["phone[0]: is no phone number of 7 to 15 digits"])
-            for number in (999_999, 10**15, -14155550101, 1415555010.5, 1e300, 10**4000)
-        ),
+        ({"phone": 14155550101}, ["phone: must be an array of strings"]),
+        ({"phone": [14155550101]}, ["phone[0]: must be a string"]),
         ({"text": None}, ["text: is required, unless there are questions"]),
         ({"text": " "}, ["text: must not be empty"]),
         ({"text": 5}, ["text: must be a string"]),
@@ -234,7 +231,6 @@ def test_webhook_without_scheme_is_taken(webhook: str) -> None:
         ({"tag": 7}, ["tag: must be a string"]),
         ({"method": "FAX"}, ["method: must be SMS or VOICE"]),
         ({"method": ["SMS"]}, ["method: must be SMS or VOICE"]),
-        ({"method": "\u017fms"}, ["method: must be SMS or VOICE"]),
         ({"method": ""}, ["method: must be SMS or VOICE"]),
         (
             {"complete_existing_sessions": "yes"},

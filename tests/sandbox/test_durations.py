@@ -33,10 +33,10 @@ def test_other_words_are_refused(written: str) -> None:
         parse_duration(written)
 
 
-@pytest.mark.parametrize("written", ["99999999w", "36526d"])
+@pytest.mark.parametrize("written", ["999999999w", "1s999999999w"])
 def test_absurd_lengths_are_told_apart(written: str) -> None:
     """What is a length of time, and an absurd one, is refused for that."""
-    with pytest.raises(ValueError, match="is longer than 100 years"):
+    with pytest.raises(ValueError, match="is too long"):
         parse_duration(written)
 
 

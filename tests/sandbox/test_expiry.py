@@ -72,14 +72,3 @@ def test_send_does_not_queue_behind_what_has_expired(domain: Service) -> None:
     send(domain, SURVEY, ADA)
     send(domain, SURVEY, ADA, now=NOON + LIFETIME)
     assert show_sessions(domain) == [("COMPLETE", "EXPIRED"), ("ACTIVE", None)]
-
-
-def test_sessions_expire_in_portions(domain: Service) -> None:
-    """Of many that are due as many expire as were asked for, the earliest first, and the rest later."""
-    send(domain, SURVEY, BOB, now=NOON - DAY)
-    send(domain, SURVEY, ADA, "+14155550103")
-    late = NOON + LIFETIME
-    assert domain.expire_sessions(late, most=1) == 1
-    assert [status for status, _ in show_sessions(domain)] == ["COMPLETE", "ACTIVE", "ACTIVE"]
-    assert [domain.expire_sessions(late, most=5), domain.expire_sessions(late, most=5)] == [2, 0]
-    assert not domain.has_due_sessions(late)

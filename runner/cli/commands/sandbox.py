@@ -15,8 +15,8 @@ from runner.cli.command import Group, special_option
 from runner.cli.console import print_prose
 from runner.cli.encoding import print_text
 from runner.cli.options import format_option
-from runner.cli.output.sandbox import ShownClock, Simulation
 from runner.cli.output.screen import show
+from runner.document import Count, Document, Moment
 from runner.errors import RunnerError
 from runner.sandbox.clock import parse_duration, read_clock, read_move
 from runner.sandbox.rehearsal.faults import FAULTS, Faults, parse_rates
@@ -32,6 +32,48 @@ if TYPE_CHECKING:
 
     from runner.sandbox.model import ServiceAddress
     from runner.sandbox.rehearsal.controls import ControlOutcome
+
+
+class SandboxDocument(Document, frozen=True):
+    """The document that the commands of `runner sandbox` write with `--format json`."""
+
+
+class Simulation(SandboxDocument, frozen=True):
+    """The document that `runner sandbox simulate` writes.
+
+    Attributes:
+        participants: those who were being asked something at its start.
+        answered: of them, those who gave at least one valid answer now.
+        silent: of them, those who wrote nothing now.
+        invalid_answers: texts that were no valid answer.
+        results: answers that were recorded.
+        sessions_completed: sessions that came to their end.
+        opted_out: participants who wrote STOP or its kin.
+        started: the service's time at the start.
+        ended: virtual time of the last text, or the start where nobody wrote.
+    """
+
+    participants: Count
+    answered: Count
+    silent: Count
+    invalid_answers: Count
+    results: Count
+    sessions_completed: Count
+    opted_out: Count
+    started: Moment
+    ended: Moment
+
+
+class ShownClock(SandboxDocument, frozen=True):
+    """The document that `runner sandbox clock` writes.
+
+    Attributes:
+        time: the service's time.
+        clock_offset_s: seconds that it is ahead of this machine.
+    """
+
+    time: Moment
+    clock_offset_s: float
 
 
 _DB = click.option(
@@ -137,16 +179,11 @@ def _advise_next(now: datetime) -> str:
 
 def _check_move(move: str | None) -> str | None:
     if move not in {None, "next", "reset"}:
-        if move.startswith("-") and not move[1:2].isdigit():
-            raise click.NoSuchOption(move)
         read_move(move, read_clock())
     return move
 
 
-@sandbox.command(
-    # So that `-1d` is no unknown option, but refused with its reason.
-    context_settings={"ignore_unknown_options": True}
-)
+@sandbox.command()
 @click.argument(
     "move", required=False, metavar="[+DURATION|DATE|TIME|next|reset]", callback=_read_option(_check_move)
 )
@@ -179,11 +216,7 @@ def clock(move: str | None, db: Path | None, format_: str) -> int:
 
         due = find_due_message(datetime.fromisoformat(document["time"]), os.environ)
     if due is not None:
-        try:
-            document, words = _act(db, "clock", advance=due.at.isoformat())
-        except RunnerError as error:
-            hint = f"{due.campaign}/{due.message} is due only then: see its `schedule` and `after`"
-            raise RunnerError(error.message, hint=hint) from None
+        document, words = _act(db, "clock", advance=due.at.isoformat())
     elif move is not None:
         document, words = _act(db, "clock", advance=move)
     if move == "next":

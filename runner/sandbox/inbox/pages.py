@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import timedelta
 from functools import cache
 from http import HTTPStatus
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import HTMLResponse, RedirectResponse
@@ -18,13 +16,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from jinja2 import Environment
-    from starlette.requests import Request
     from starlette.responses import Response
 
-STATIC = {"inbox.css": "text/css", "inbox.js": "text/javascript", "icon.svg": "image/svg+xml"}
 STATIC_PATH = "/_sandbox/inbox/static"
 _BAR_UNITS = 1000
-_FOLDER = Path(__file__).with_name("static")
 HEADERS = {
     # No foreign content, no inline content, and no framing.
     "Content-Security-Policy": (
@@ -45,19 +40,6 @@ def render_page(template: str, **values: Any) -> str:
 
 
 @cache
-def read_static(name: str) -> bytes:
-    """Return a file of `STATIC`."""
-    return (_FOLDER / name).read_bytes()
-
-
-@cache
-def _link_static(name: str) -> str:
-    """Return the address of a static file; it changes with the file, so that it can be cached for ever."""
-    digest = hashlib.blake2b(read_static(name), digest_size=6).hexdigest()
-    return f"{STATIC_PATH}/{name}?{digest}"
-
-
-@cache
 def _build_environment() -> Environment:
     # Late: commands with an embedded sandbox show no page.
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  it takes 40 ms
@@ -69,7 +51,7 @@ def _build_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(static=_link_static)
+    environment.globals.update(static=STATIC_PATH)
     environment.filters.update(
         count="{:,}".format,
         when=_write_moment,
@@ -124,22 +106,6 @@ def answer_failure(error: Exception) -> Response:
     said = " ".join((refusal.message, *refusal.problems))
     title = _TITLES.get(refusal.status, "That was not done")
     return add_retry(_answer_problem(refusal.status, title, said))
-
-
-def wants_page(request: Request) -> bool:
-    """Return whether a person's browser asks, outside of the paths for programs."""
-    is_program = request.url.path.startswith(("/api/", "/_sandbox/"))
-    return (
-        request.method in {"GET", "HEAD"}
-        and not is_program
-        and "text/html" in request.headers.get("accept", "")
-    )
-
-
-def answer_unknown() -> Response:
-    """Answer a browser that asks for a page that is not here."""
-    message = "There is no page at this address; check how it is written."
-    return _answer_problem(HTTPStatus.NOT_FOUND, "There is no such page", message)
 
 
 def _answer_problem(status: int, title: str, message: str) -> Response:

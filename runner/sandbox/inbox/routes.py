@@ -8,21 +8,20 @@ import secrets
 import sqlite3
 from contextlib import closing
 from http import HTTPStatus
-from ipaddress import ip_address
+from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qs
 
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from runner.sandbox.inbox import views
 from runner.sandbox.inbox.pages import (
     HEADERS,
-    STATIC,
     STATIC_PATH,
     answer_failure,
     answer_html,
-    read_static,
     redirect,
     render_page,
 )
@@ -31,41 +30,44 @@ from runner.sandbox.rehearsal.participants import describe_habits
 from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.store import find_database
 from runner.sandbox.web.refusals import read_body
+from runner.sandbox.webhooks.receiver import is_local
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from starlette.requests import Request
 
-    from runner.sandbox.commits import Changes, Writer
+    from runner.sandbox.commits import Writer
     from runner.sandbox.inbox.views import View
+    from runner.sandbox.store import Store
     from runner.sandbox.web.control import ControlRoutes
     from runner.sandbox.web.refusals import Account, Endpoint
 
 
 _ASK = {**HEADERS, "WWW-Authenticate": 'Basic realm="Sandbox inbox", charset="UTF-8"'}
-_HEARTBEAT_S = 15.0
 _BETWEEN_EVENTS_S = 0.25
-"""A thousand sends a second are four events a second."""
+_HEARTBEAT = 60
+"""Looks for changes after which a comment shows that the stream is alive: those of 15 seconds."""
 _RETRY_MS = 1000
 _TEXT_MAX = 10_000  # characters
 _FORM_BYTES_MAX = 64 * 1024
 _TOO_LONG = "That is too long for a text; nothing was done."
 _ID_DIGITS = 15
-_READERS = 2
 _Found = TypeVar("_Found")
 
 
 class Events:
     """A stream of one service's changes (HTML, section 9.2); event ids change when it restarts."""
 
-    def __init__(self, changes: Changes) -> None:
-        self._changes = changes
+    def __init__(self, store: Store) -> None:
+        self._connection = store.connection
         self._run = secrets.token_hex(4)
 
     def mark(self) -> str:
         """Return the id of the present state, for a new page."""
-        return f"{self._run}-{self._changes.revision}"
+        # SQLite counts commits by other connections, and rows that this one has changed: both only grow.
+        (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        return f"{self._run}-{version + self._connection.total_changes}"
 
     def stream(self, seen: str) -> StreamingResponse:
         """Stream the changes after the id of a page or its last event; an invalid id counts as outdated."""
@@ -77,19 +79,17 @@ class Events:
 
     async def _follow(self, seen: str) -> AsyncIterator[str]:
         yield f"retry: {_RETRY_MS}\n\n"
-        current = self._changes.revision if seen == self.mark() else -1
-        while True:
-            latest = await self._changes.wait(current, _HEARTBEAT_S)
-            if latest == current:
+        for number in count(1):
+            if (mark := self.mark()) != seen:
+                seen = mark
+                yield f"event: change\nid: {mark}\ndata: {mark}\n\n"
+            elif number % _HEARTBEAT == 0:
                 # Clients ignore a comment, but it reveals lost connections.
                 yield ": still here\n\n"
-                continue
-            current = latest
-            yield f"event: change\nid: {self.mark()}\ndata: {current}\n\n"
             await asyncio.sleep(_BETWEEN_EVENTS_S)
 
 
-def inbox_routes(writer: Writer, account: Account, control: ControlRoutes) -> list[Route]:
+def inbox_routes(writer: Writer, account: Account, control: ControlRoutes) -> list[BaseRoute]:
     """Return the routes of the inbox, at the root of the service; see `_Inbox.admit` for who may use it."""
     inbox = _Inbox(writer, account, control)
     pages: dict[str, Endpoint] = {
@@ -107,7 +107,7 @@ def inbox_routes(writer: Writer, account: Account, control: ControlRoutes) -> li
         *(Route(path, inbox.admit(page, is_page=True), methods=["GET"]) for path, page in pages.items()),
         *(Route(path, inbox.admit(form), methods=["POST"]) for path, form in forms.items()),
         Route("/_sandbox/inbox/events", inbox.admit(inbox.follow), methods=["GET"]),
-        Route(f"{STATIC_PATH}/{{name}}", _answer_static, methods=["GET"]),
+        Mount(STATIC_PATH, StaticFiles(packages=[("runner.sandbox.inbox", "static")])),
     ]
 
 
@@ -120,8 +120,7 @@ class _Inbox:
         self._service = writer.service
         self._account = account
         self._uri = f"{find_database(writer.service.store).as_uri()}?mode=ro"
-        self._reading = asyncio.Semaphore(_READERS)
-        self._events = Events(writer.changes)
+        self._events = Events(writer.service.store)
         # What the last form of the controls did since the service started.
         self._outcome = ""
 
@@ -241,8 +240,7 @@ class _Inbox:
                 connection.execute("BEGIN")
                 return read(connection)
 
-        async with self._reading:
-            return await asyncio.to_thread(call)
+        return await asyncio.to_thread(call)
 
     async def _answer_page(
         self,
@@ -278,14 +276,6 @@ async def _read_form(request: Request) -> dict[str, str]:
     return {name: values[-1] for name, values in fields.items()}
 
 
-async def _answer_static(request: Request) -> Response:
-    name = request.path_params["name"]
-    if name not in STATIC:
-        return Response(status_code=404, headers=HEADERS)
-    headers = {**HEADERS, "Cache-Control": "max-age=31536000, immutable"}
-    return Response(read_static(name), media_type=STATIC[name], headers=headers)
-
-
 def _read_id(request: Request, name: str) -> int | None:
     """Return a list's position from the query; None if it is no number."""
     written = request.query_params.get(name, "")
@@ -312,10 +302,7 @@ def _refuse_foreign(request: Request) -> None:
 
 
 def _is_near(request: Request) -> bool:
-    try:
-        return request.client is not None and ip_address(request.client.host).is_loopback
-    except ValueError:
-        return False
+    return request.client is not None and is_local(request.client.host)
 
 
 def _has_credentials(request: Request, account: Account) -> bool:

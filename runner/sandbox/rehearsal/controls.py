@@ -7,7 +7,6 @@ command; `act` does it.
 from __future__ import annotations
 
 import math
-import re
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from runner.sandbox.rehearsal.simulate import SimulationSummary
 
 Wanted = TypeVar("Wanted", bound=Struct)
-_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,6})?", re.ASCII)
 # Within the numbers of SQLite.
 Count = Annotated[int, Meta(ge=0, lt=2**60)]
 
@@ -97,7 +95,7 @@ class MoveClock(Action, frozen=True):
                 )
                 if moment is None:
                     raise SandboxError("nothing is due: no session waits for an answer")
-                service.expire_sessions(clock.advance(max(moment - now, timedelta())))
+                service.expire_sessions(clock.advance(moment - now))
             return _describe_clock(clock)
 
 
@@ -116,11 +114,15 @@ class SetFaults(Action, frozen=True):
     """Set the rates of faults, and the latency; faults that are not named end."""
 
     rates: dict[str, Share] = {}
-    latency: str = "0"
+    latency: str = "0s"
 
     def act(self, sandbox: ControlledSandbox) -> ControlOutcome:
         """Do it: see `Action.act`."""
-        sandbox.faults.replace(self.rates, read_seconds(self.latency, "latency"))
+        try:
+            latency = parse_duration(self.latency)
+        except ValueError as error:
+            raise SandboxError(f"latency: {error}") from None
+        sandbox.faults.replace(self.rates, latency)
         return ControlOutcome({}, "The faults were set.")
 
 
@@ -154,18 +156,6 @@ def read_values(values: Mapping[str, object], wanted: type[Wanted]) -> Wanted:
         return msgspec.convert(values, wanted, strict=False)
     except msgspec.ValidationError as error:
         raise RefusalError(400, "invalid_parameter", "What was asked cannot be read.", [str(error)]) from None
-
-
-def read_seconds(written: str, name: str) -> timedelta:
-    """Return a duration: a number of seconds, or as in `50ms` or `2d`.
-
-    Raises:
-        SandboxError: it is neither; the message begins with `name`.
-    """
-    try:
-        return parse_duration(f"{written}s" if _SECONDS.fullmatch(written) else written)
-    except ValueError as error:
-        raise SandboxError(f"{name}: {error}") from None
 
 
 def _describe_clock(clock: Clock) -> ControlOutcome:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 _TEXTS_PER_COMMIT = 50
 _PAUSE = 0.5  # of a transaction's time
 _SHORTEST_PAUSE_S = 0.005
-_EXPIRED_AT_ONCE = 1000
 
 # Sessions are numbered for each participant in the order of their launches.
 _SELECT_OPEN = """
@@ -95,7 +94,7 @@ def simulate(
     """
     with closing(open_store(db)) as store:
         simulation = _Simulation(store, seed, habits, now)
-        simulation.begin()
+        Service(store).expire_sessions(simulation.started)
         # Only read: of many people, that takes a while.
         with store.read():
             simulation.load()
@@ -126,7 +125,7 @@ class _Simulation:
         self._clock = Clock(store)
         self._seed = seed
         self._habits = habits
-        self._started = self._time = now or self._clock.now()
+        self.started = self._time = now or self._clock.now()
         self._state: str | None = None
         self.queue: list[_DueText] = []
         self._people: dict[str, Person] = {}
@@ -135,11 +134,6 @@ class _Simulation:
         self._answered: set[str] = set()
         self._left: set[str] = set()
         self._invalid = self._results = self._completed = 0
-
-    def begin(self) -> None:
-        """Let the sessions expire that are due at the start."""
-        while self._service.expire_sessions(self._time, _EXPIRED_AT_ONCE):
-            time.sleep(_SHORTEST_PAUSE_S)
 
     def load(self) -> None:
         """Find the waiting questions and plan the replies."""
@@ -190,7 +184,7 @@ class _Simulation:
             results=self._results,
             sessions_completed=self._completed,
             opted_out=len(self._left),
-            started=self._started,
+            started=self.started,
             ended=self._time,
         )
 

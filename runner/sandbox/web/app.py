@@ -9,26 +9,24 @@ from __future__ import annotations
 import re
 import socket
 from functools import lru_cache
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from runner.sandbox.inbox.pages import answer_unknown, wants_page
 from runner.sandbox.inbox.routes import inbox_routes
 from runner.sandbox.web.control import ControlRoutes
 from runner.sandbox.web.endpoints import Api
 from runner.sandbox.web.refusals import ERROR_HANDLERS, answer_error
 from runner.sandbox.web.request_log import RequestLog
+from runner.sandbox.webhooks.receiver import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from runner.sandbox.commits import Writer
@@ -65,17 +63,9 @@ class HostGuard:
 
     def __init__(self, app: ASGIApp, listens_on: str, allowed: Collection[str]) -> None:
         self._app = app
-        try:
-            self._takes_addresses = ip_address(listens_on).is_unspecified
-        except ValueError:
-            self._takes_addresses = False
-        names = [
-            "localhost",
-            listens_on,
-            *allowed,
-            *([socket.gethostname()] if self._takes_addresses else ()),
-        ]
-        self._names = {name.lower() for name in names}
+        self._takes_addresses = listens_on in {"0.0.0.0", "::"}  # noqa: S104  compared
+        own = (socket.gethostname(),) if self._takes_addresses else ()
+        self._names = {name.lower() for name in (listens_on, *allowed, *own)}
         # Few spellings reach a service; the bound is against strangers.
         self._is_own = lru_cache(maxsize=64)(self._names_this_host)
 
@@ -93,21 +83,9 @@ class HostGuard:
         if match is None:
             return False
         host = match["v6"] or match["name"]
-        if host in self._names:
-            return True
-        try:
-            address = ip_address(host)
-        except ValueError:
-            return False
-        return self._takes_addresses or address.is_loopback
-
-
-async def _answer_unknown(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer what no route matches: a page for browsers, a document for programs."""
-    request = Request(scope)
-    if not wants_page(request):
-        raise HTTPException(404)
-    await answer_unknown()(scope, receive, send)
+        # No name has digits alone.
+        is_address = match["v6"] is not None or host.replace(".", "").isdecimal()
+        return host in self._names or is_local(host) or (self._takes_addresses and is_address)
 
 
 def make_app(
@@ -117,7 +95,7 @@ def make_app(
 
     `listens_on` is the service's host, `allowed_hosts` are its further names.
     """
-    requests = RequestLog(account.api_key)
+    requests = RequestLog()
     control = ControlRoutes(writer, faults, requests)
     app = Starlette(
         # The API first: routes are tried in their order.
@@ -132,5 +110,4 @@ def make_app(
         exception_handlers=ERROR_HANDLERS,
     )
     app.router.redirect_slashes = False
-    app.router.default = _answer_unknown
     return HostGuard(requests.watch(app), listens_on, allowed_hosts)

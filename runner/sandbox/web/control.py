@@ -26,11 +26,10 @@ from runner.sandbox.rehearsal.controls import (
     Count,
     Reset,
     Simulate,
-    read_values,
 )
 from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.store import find_database
-from runner.sandbox.web.refusals import read_body
+from runner.sandbox.web.refusals import read_body, read_query
 from runner.sandbox.webhooks.queue import WEBHOOK_STATES, count_webhooks, list_webhooks
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
 _MAX_BYTES = 64 * 1024
 _VERSION = {"format_version": "1.0"}
-_CREDENTIALS = {"username", "api_key"}
+_PAGE = 1000
 _SELECT_MESSAGES = """
 SELECT transcript.id, at, kind, text, launch.guid, project_tag
 FROM transcript
@@ -61,11 +60,6 @@ class _Page(Struct, forbid_unknown_fields=True):
     """The query of a list: a page of it."""
 
     after: Count = 0
-    limit: Annotated[int, Meta(ge=1)] = 1000
-
-    @property
-    def size(self) -> int:
-        return min(self.limit, 1000)
 
 
 class _MessagePage(_Page):
@@ -76,19 +70,15 @@ class _WebhookPage(_Page):
     state: Literal[WEBHOOK_STATES] | None = None  # type: ignore[valid-type]  # a constant
 
 
-class _RequestPage(Struct, forbid_unknown_fields=True):
+class _RequestPage(_Page):
     method: str | None = None
     path: str | None = None
     status: str | None = None
-    after: Count = 0
 
 
 class _Reply(Struct, forbid_unknown_fields=True):
     phone: _Text
     text: _Text
-
-
-_SHOWING_STATE = ("clock", "faults", "reset")
 
 
 class ControlRoutes:
@@ -110,7 +100,7 @@ class ControlRoutes:
             ("GET", "requests", self.list_requests),
             ("GET", "webhooks", self.list_webhooks),
             ("POST", "reply", self.reply),
-            *(("POST", name, self._answer(name, action)) for name, action in ACTIONS.items()),
+            *(("POST", name, self._answer(action)) for name, action in ACTIONS.items()),
         ]
         return [
             Route(f"/_sandbox/{name}", account.guard(endpoint), methods=[method])
@@ -129,15 +119,12 @@ class ControlRoutes:
             outcome = await asyncio.to_thread(action.act, self.sandbox)
         if isinstance(action, Reset):
             self._requests.clear()
-        self._writer.changes.note()
         return outcome
 
-    def _answer(self, name: str, action: type[Action]) -> Endpoint:
+    def _answer(self, action: type[Action]) -> Endpoint:
         async def call(request: Request) -> Response:
             outcome = await self.act(await _read_body(request, action))
-            return JSONResponse(
-                self._describe() if name in _SHOWING_STATE else {**_VERSION, **outcome.document}
-            )
+            return JSONResponse({**self._describe(), **outcome.document})
 
         return call
 
@@ -148,11 +135,11 @@ class ControlRoutes:
 
     async def list_messages(self, request: Request) -> Response:
         """List what a phone received and sent, in order."""
-        query = _read_query(request, _MessagePage)
+        query = read_query(request, _MessagePage)
         # In a query, the plus of a number that nobody escaped is a blank.
         phone = _read_phone(query.phone.strip())
         await self._writer.expire_sessions()
-        rows = self._connection.execute(_SELECT_MESSAGES, (phone, query.after, query.size))
+        rows = self._connection.execute(_SELECT_MESSAGES, (phone, query.after, _PAGE))
         found = [
             {
                 "id": number,
@@ -165,11 +152,11 @@ class ControlRoutes:
             }
             for number, at, kind, text, guid, tag in rows
         ]
-        return _answer_page("messages", found, query.size, phone=phone)
+        return _answer_page("messages", found, phone=phone)
 
     async def list_requests(self, request: Request) -> Response:
         """List the last requests of clients, in the order of their arrival."""
-        query = _read_query(request, _RequestPage)
+        query = read_query(request, _RequestPage)
         asked = {"method": query.method, "path": query.path, "status": query.status}
         wanted = {name: value for name, value in asked.items() if value is not None}
         found = self._requests.select(wanted, after=query.after)
@@ -177,9 +164,9 @@ class ControlRoutes:
 
     async def list_webhooks(self, request: Request) -> Response:
         """List the results that have a webhook, with their deliveries, in order of creation."""
-        query = _read_query(request, _WebhookPage)
-        found = list_webhooks(self._connection, query.state, after=query.after, limit=query.size)
-        return _answer_page("webhooks", found, query.size, counts=count_webhooks(self._connection))
+        query = read_query(request, _WebhookPage)
+        found = list_webhooks(self._connection, query.state, after=query.after, limit=_PAGE)
+        return _answer_page("webhooks", found, counts=count_webhooks(self._connection))
 
     async def reply(self, request: Request) -> Response:
         """Take a text from a participant, as if their phone had sent it."""
@@ -222,11 +209,6 @@ class ControlRoutes:
         }
 
 
-def _read_query(request: Request, wanted: type[Wanted]) -> Wanted:
-    given = {name: value for name, value in request.query_params.items() if value}
-    return read_values({name: given[name] for name in given.keys() - _CREDENTIALS}, wanted)
-
-
 async def _read_body(request: Request, wanted: type[Wanted]) -> Wanted:
     try:
         return msgspec.json.decode(await read_body(request, _MAX_BYTES) or b"{}", type=wanted)
@@ -241,6 +223,6 @@ def _read_phone(written: str) -> str:
     return phone
 
 
-def _answer_page(name: str, found: list[dict[str, Any]], limit: int, **further: object) -> Response:
-    rest = found[-1]["id"] if len(found) == limit else None
+def _answer_page(name: str, found: list[dict[str, Any]], **further: object) -> Response:
+    rest = found[-1]["id"] if len(found) == _PAGE else None
     return JSONResponse({**_VERSION, **further, name: found, "next_after": rest})

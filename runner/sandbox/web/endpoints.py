@@ -8,8 +8,10 @@ import struct
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlencode
 
+from msgspec import Meta, Struct
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -20,17 +22,15 @@ from runner.sandbox.records import (
     RESULT_FILTERS,
     STAT_FIELDS,
     STAT_FILTERS,
-    ListQuery,
     Record,
     RecordList,
     RecordPage,
-    make_meta,
-    read_list_query,
     write_csv,
 )
+from runner.sandbox.rehearsal.controls import Count
 from runner.sandbox.rehearsal.faults import Fault, FaultPlace, Faults
 from runner.sandbox.sandbox_errors import RefusalError
-from runner.sandbox.web.refusals import answer_error, read_body
+from runner.sandbox.web.refusals import answer_error, read_body, read_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -45,11 +45,24 @@ if TYPE_CHECKING:
 
 _NOISE = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 this is no HTTP\r\n"
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # socket(7), SO_LINGER: on, for zero seconds
-_PAGE = 1000
 _ANSWERED = ("half", "slow")
 """Faults of the regular answer; the others have none, or an error document."""
 _REFUSALS = {"429": (429, "too_many_requests"), "503": (503, "unavailable")}
 MAX_BODY_BYTES = 16 * 1024 * 1024
+MAX_LIMIT = 1000
+
+
+class ListQuery(Struct):
+    """The parameters of a list request; others are its filters, or change nothing."""
+
+    limit: Annotated[int, Meta(ge=1)] = 20
+    offset: Count = 0
+    format: Literal["json", "csv"] = "json"
+
+    @property
+    def size(self) -> int:
+        """Records on the page."""
+        return min(self.limit, MAX_LIMIT)
 
 
 class FaultyAnswer(Response):
@@ -106,16 +119,9 @@ def _refuse(fault: Fault) -> Response:
 
 
 def _count_recent(total: int, read_page: ReadPage, since: str) -> int:
-    """Count the records at a list's end that were created after a moment."""
-    recent = 0
-    while recent < total:
-        size = min(_PAGE, total - recent)
-        records = read_page(size, total - recent - size).records
-        found = sum(record.get("created", record.get("project_launch_start")) > since for record in records)
-        recent += found
-        if found < size:
-            break
-    return recent
+    """Count the records at a list's end that were created after a moment, up to a page of them."""
+    records = read_page(MAX_LIMIT, max(0, total - MAX_LIMIT)).records
+    return sum(record.get("created", record.get("project_launch_start")) > since for record in records)
 
 
 class Api:
@@ -148,7 +154,7 @@ class Api:
         if fault is not None and not fault.accepts:
             return FaultyAnswer(fault)
         guid = await self._writer.send(sent.definition, sent.phones)
-        here = _find_origin(request)
+        here = f"{request.url.scheme}://{request.url.netloc}"
         answer = JSONResponse(
             {
                 "project_launch_guid": guid,
@@ -181,13 +187,13 @@ class Api:
         fields: Sequence[str],
         read: Callable[[Mapping[str, str], int, int], RecordPage],
     ) -> Response:
-        query = read_list_query(request.query_params, filters)
-        page = self._disturb(query, partial(read, query.filters))
+        query, given = read_query(request, ListQuery), request.query_params
+        page = self._disturb(query, partial(read, {name: given[name] for name in filters if given.get(name)}))
         if isinstance(page, Response):
             return page
-        if query.is_csv:
+        if query.format == "csv":
             return Response(write_csv(fields, page.records), media_type="text/csv")
-        meta = make_meta(request.url.path, request.query_params.multi_items(), query, page.total_count)
+        meta = _make_meta(request, query, page.total_count)
         return JSONResponse({"meta": {**meta, **page.additions}, "objects": page.records})
 
     def _prepare(self, endpoint: Endpoint) -> Endpoint:
@@ -205,7 +211,7 @@ class Api:
 
     def _disturb(self, query: ListQuery, read_page: ReadPage) -> RecordPage | Response:
         """Return the page, changed by a list's fault if one is drawn; `read_page` takes limit and offset."""
-        page = read_page(query.limit, query.offset)
+        page = read_page(query.size, query.offset)
         fault = self._faults.decide(FaultPlace.LIST)
         if fault is None:
             return page
@@ -221,15 +227,26 @@ class Api:
         return FaultyAnswer(fault)
 
 
-def _find_origin(request: Request) -> str:
-    """Return the address at which the client found this service."""
-    host = request.headers.get("host")
-    # HTTP/1.0 allows requests without the header: the socket's address is used.
-    return (
-        f"{request.url.scheme}://{request.url.netloc}"
-        if host is None
-        else f"{request.scope['scheme']}://{host}"
-    )
+def _make_meta(request: Request, query: ListQuery, total_count: int) -> dict[str, Any]:
+    """Return `meta`: `next` is "" on the last page, `previous` is None on the first.
+
+    Otherwise they are a path with the whole query, credentials included, as in services of this family: the
+    reference shows no format.
+    """
+    limit, offset = query.size, query.offset
+    parameters = request.query_params.multi_items()
+    kept = [(name, value) for name, value in parameters if name not in {"limit", "offset"}]
+
+    def link(start: int) -> str:
+        return f"{request.url.path}?{urlencode([*kept, ('limit', limit), ('offset', start)])}"
+
+    return {
+        "limit": limit,
+        "offset": offset,
+        "total_count": total_count,
+        "next": link(offset + limit) if offset + limit < total_count else "",
+        "previous": link(max(0, offset - limit)) if offset else None,
+    }
 
 
 def _answer_record(record: Record | None, noun: str) -> Response:

@@ -13,14 +13,18 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from runner.sandbox.rehearsal.controls import read_values
 from runner.sandbox.sandbox_errors import RefusalError, SandboxError, find_trouble
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from runner.sandbox.rehearsal.controls import Wanted
+
     Handler = Callable[[Request, Any], Awaitable[Response]]
 
 _RETRY_S = "1"
+_CREDENTIALS = {"username", "api_key"}
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -70,6 +74,16 @@ async def read_body(request: Request, most: int, message: str = "") -> bytes:
         if len(body) > most:
             raise RefusalError(413, "body_too_large", message or f"The body is larger than {most} bytes.")
     return bytes(body)
+
+
+def read_query(request: Request, wanted: type[Wanted]) -> Wanted:
+    """Return a request's parameters but the credentials; empty ones count as left out.
+
+    Raises:
+        RefusalError: 400, with what is wrong.
+    """
+    given = request.query_params.items()
+    return read_values({name: value for name, value in given if value and name not in _CREDENTIALS}, wanted)
 
 
 def answer_error(status: int, code: str, message: str, problems: Sequence[str] = ()) -> Response:

@@ -5,10 +5,11 @@ Credentials are left out. Requests for the sandbox's own pages and control route
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
+
+import msgspec
 
 from runner.sandbox.clock import read_clock
 
@@ -23,7 +24,6 @@ MOST_BODY_BYTES = 16 * 1024
 """Size of the largest body that is kept."""
 _API = "/api"
 _SECRET = ("username", "api_key")
-_MASK = "***"
 
 
 class RequestLog:
@@ -33,9 +33,8 @@ class RequestLog:
         total: number of requests since the start of the service or the last `clear`, with the dropped ones.
     """
 
-    def __init__(self, api_key: str) -> None:
+    def __init__(self) -> None:
         self.total = 0
-        self._secret = api_key
         self._last_id = 0
         # As they came: a request costs more only when somebody asks for it.
         self._kept: deque[dict[str, Any]] = deque(maxlen=MOST_REQUESTS)
@@ -108,22 +107,16 @@ class RequestLog:
         return {
             **shown,
             "at": shown["at"].isoformat(),
-            "path": shown["path"].replace(self._secret, _MASK),
-            "query": {
-                name: value.replace(self._secret, _MASK) for name, value in pairs if name not in _SECRET
-            },
-            "body": None if not body or self._secret.encode() in body else _read_json(body),
+            "query": {name: value for name, value in pairs if name not in _SECRET},
+            "body": _read_json(body) if body else None,
         }
 
 
 def _read_json(body: bytearray) -> Any:
     try:
-        document = json.loads(body)
-        # What the parser takes beyond JSON, such as NaN and half a surrogate pair, cannot be shown.
-        json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
-    except (ValueError, RecursionError):
+        return msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return document
 
 
 def _plain(value: str | int | None) -> str:

@@ -17,7 +17,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from runner.sandbox.clock import Clock
-from runner.sandbox.commits import Changes, Writer
+from runner.sandbox.commits import Writer
 from runner.sandbox.model import DEFAULT_PLAN, Plan, ServiceAddress
 from runner.sandbox.rehearsal.faults import Faults
 from runner.sandbox.sandbox_errors import SandboxError
@@ -180,7 +180,7 @@ def running_service(db: Path, **options: Unpack[ServiceOptions]) -> Iterator[Ser
         )
         renders = options.get("plan_renders")
         service = Service(store, plan=DEFAULT_PLAN if renders is None else Plan(renders_max=renders))
-        writer = Writer(service, Clock(store), Changes(store))
+        writer = Writer(service, Clock(store))
         hosts = read_hosts(options.get("webhook_hosts", ()))
         app = make_app(
             writer,

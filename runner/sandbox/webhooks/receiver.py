@@ -86,9 +86,12 @@ def read_host(written: str) -> str | None:
     return host if _NAME.fullmatch(host) else None
 
 
-def is_loopback(address: str) -> bool:
-    """Return whether an address is of this machine alone; those with a scope (fe80::1%eth0) are not."""
-    return "%" not in address and ip_address(address).is_loopback
+def is_local(host: str) -> bool:
+    """Return whether a host is this machine, whatever names stand for: addresses with a scope are not."""
+    try:
+        return "%" not in host and ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def read_hosts(written: Iterable[str]) -> tuple[str, ...]:

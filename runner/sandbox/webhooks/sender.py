@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import socket
 import sqlite3
 from contextlib import suppress
 from datetime import timedelta
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from runner.sandbox.clock import read_clock
 from runner.sandbox.records import RecordList
 from runner.sandbox.webhooks.queue import Webhook, list_due_webhooks, settle_webhook
-from runner.sandbox.webhooks.receiver import is_loopback, parse_receiver
+from runner.sandbox.webhooks.receiver import is_local, parse_receiver
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -35,24 +34,22 @@ _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: .*)?\r?\n")
 
 
 class DeliveryError(Exception):
-    """A failed delivery, explained without the address; `is_final` if trying again cannot help."""
-
-    def __init__(self, problem: str, *, is_final: bool = False) -> None:
-        super().__init__(problem)
-        self.is_final = is_final
+    """A failed delivery, explained without the address."""
 
 
 async def post(receiver: Receiver, body: bytes, allowed_hosts: Collection[str] = ()) -> None:
     """POST a JSON document; redirects and proxies are ignored, certificates of https are verified.
 
-    Beside `allowed_hosts`, from `receiver.read_hosts`, only hosts on loopback are called.
+    Beside `allowed_hosts`, from `receiver.read_hosts`, only this machine is called.
 
     Raises:
         DeliveryError: the receiver may not be called, or did not answer with 2xx in time.
     """
+    if not (is_local(receiver.host) or receiver.host.rstrip(".") in allowed_hosts):
+        raise DeliveryError("the host is neither on loopback nor allowed")
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            line = await _exchange(receiver, allowed_hosts, _write_head(receiver, len(body)) + body)
+            line = await _exchange(receiver, _write_head(receiver, len(body)) + body)
     except TimeoutError:
         raise DeliveryError(f"no answer within {TIMEOUT_S:g} s") from None
     except (OSError, ValueError) as error:
@@ -65,32 +62,11 @@ async def post(receiver: Receiver, body: bytes, allowed_hosts: Collection[str] =
         raise DeliveryError(f"answered {match[1].decode()}")
 
 
-async def _connect(
-    receiver: Receiver, allowed_hosts: Collection[str]
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to the receiver's first address that may be called and accepts.
-
-    A name is resolved once, and the connection goes to a checked address: one that changes leads nowhere.
-    """
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(receiver.host, receiver.port, type=socket.SOCK_STREAM)
-    is_allowed = receiver.host.rstrip(".") in allowed_hosts
-    name = receiver.host if receiver.is_secure else None
-    problem: Exception = DeliveryError("the host is neither on loopback nor allowed", is_final=True)
-    for address in dict.fromkeys(str(each[0]) for *_, each in found):
-        if is_allowed or is_loopback(address):
-            try:
-                return await asyncio.open_connection(
-                    address, receiver.port, ssl=receiver.is_secure or None, server_hostname=name
-                )
-            except OSError as error:
-                problem = error
-    raise problem
-
-
-async def _exchange(receiver: Receiver, allowed_hosts: Collection[str], request: bytes) -> bytes:
+async def _exchange(receiver: Receiver, request: bytes) -> bytes:
     """Return the first line of the answer."""
-    reader, writer = await _connect(receiver, allowed_hosts)
+    reader, writer = await asyncio.open_connection(
+        receiver.host, receiver.port, ssl=receiver.is_secure or None
+    )
     try:
         writer.write(request)
         line = await reader.readline()
@@ -157,7 +133,7 @@ class WebhookSender:
                 await self._post(webhook)
             except DeliveryError as error:
                 problem = str(error)
-                if not error.is_final and webhook.tries < len(WAITS):
+                if webhook.tries < len(WAITS):
                     retry_at = read_clock() + WAITS[webhook.tries]
             await self._writer.write(lambda: settle_webhook(self._store, webhook, problem, retry_at))
 
@@ -165,7 +141,7 @@ class WebhookSender:
         receiver = parse_receiver(webhook.question.webhook or "")
         record = self._listing.find_result(webhook.result_guid)
         if receiver is None or record is None:
-            raise DeliveryError("the result or its address is gone", is_final=True)
+            raise DeliveryError("the result or its address is gone")
         number = record["result_answer"] if webhook.question.responses else None
         body = json.dumps({**record, "numeric_response": number}, ensure_ascii=False).encode()
         await post(receiver, body, self._allowed_hosts)

@@ -68,7 +68,6 @@ def test_pages_are_sound(
             phone,
             "/controls",
             "/phones/none",
-            "/none",
         ):
             page.goto(path or "")
             assert page.locator("main:visible").count() == 1
@@ -153,7 +152,6 @@ def test_targets_are_large_enough(
             f"/launches/{launch}",
             "/phones",
             "/controls",
-            "/none",
         ):
             page.goto(path)
             assert page.evaluate(FIND_SMALL) == []

@@ -8,6 +8,7 @@ import pytest
 import requests
 
 from runner.sandbox.handle import MessagingService
+from runner.sandbox.web import control
 from runner.sandbox.web.request_log import MOST_REQUESTS
 
 if TYPE_CHECKING:
@@ -60,12 +61,15 @@ def test_messages_of_a_phone_are_its_conversation(call: Call, service: Messaging
     assert messages[0]["at"].endswith("+00:00")
 
 
-def test_messages_come_in_pages(call: Call, service: MessagingService) -> None:
+def test_messages_come_in_pages(
+    call: Call, service: MessagingService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A page says where the next one begins, and the last one that there is none."""
+    monkeypatch.setattr(control, "_PAGE", 2)
     for text in ("One", "Two", "Three"):
         call("POST", "/api/send", {"phone": [PHONE], "text": text})
-    first = call("GET", "/_sandbox/messages", phone=PHONE, limit=2).json()
-    rest = call("GET", "/_sandbox/messages", phone=PHONE, limit=2, after=first["next_after"]).json()
+    first = call("GET", "/_sandbox/messages", phone=PHONE).json()
+    rest = call("GET", "/_sandbox/messages", phone=PHONE, after=first["next_after"]).json()
     assert [each["text"] for each in (*first["messages"], *rest["messages"])] == ["One", "Two", "Three"]
     assert (first["phone"], rest["next_after"]) == (PHONE, None)
     assert len(service.messages(PHONE)) == 3
@@ -89,15 +93,6 @@ def test_requests_are_logged(call: Call, service: MessagingService) -> None:
     assert (logged[0]["body"], logged[2]["query"]) == (SURVEY, {"limit": "5"})
     first = logged[0]["id"]
     assert [each["id"] - first for each in logged] == [0, 1, 2, 3]
-
-
-def test_log_shows_no_credentials(address: ServiceAddress, call: Call) -> None:
-    """The api_key is not in the log, wherever a client has put it."""
-    call("POST", "/api/send", {"phone": [PHONE], "text": address.api_key})
-    call("GET", f"/api/stats/{address.api_key}", tag=f"x{address.api_key}")
-    shown = call("GET", "/_sandbox/requests")
-    assert len(shown.json()["requests"]) == 2
-    assert address.api_key not in shown.text
 
 
 def test_expected_requests_are_given_or_the_others_named(call: Call, service: MessagingService) -> None:

@@ -62,11 +62,13 @@ def test_body_is_posted_as_json(hook: Any) -> None:
     assert headers["Host"] == f"127.0.0.1:{hook.port}"
 
 
-def test_name_cannot_change_its_meaning(receive: Callable[..., AbstractContextManager[Any]]) -> None:
-    """A name that stands for loopback when it is checked and for another address later leads to the first."""
-    with receive("127.0.0.1") as checked, receive("127.0.0.2", checked.port) as other:
-        post(f"http://rebound.example:{checked.port}/", names=[["127.0.0.1"], ["127.0.0.2"]])
-        assert (len(checked.requests), other.requests) == (1, [])
+def test_name_is_not_asked_what_it_stands_for(hook: Any) -> None:
+    """A name that may stand for loopback now, and for another address later, is called only if it is allowed."""
+    url = f"http://rebound.example:{hook.port}/"
+    with pytest.raises(DeliveryError, match="neither on loopback nor allowed"):
+        post(url, names=[])
+    post(url, "rebound.example", names=[["127.0.0.1"]])
+    assert len(hook.requests) == 1
 
 
 @pytest.mark.parametrize("addresses", [["::1", "127.0.0.1"], ["127.0.0.2", "127.0.0.3", "127.0.0.1"]])
@@ -116,9 +118,8 @@ def test_only_2xx_counts_as_taken(hook: Any, status: int, problem: str) -> None:
     """Only 2xx counts as taken, and another try may help; nobody goes where a redirect leads."""
     hook.answers = [status]
     if problem:
-        with pytest.raises(DeliveryError, match=f"^{problem}$") as error:
+        with pytest.raises(DeliveryError, match=f"^{problem}$"):
             post(hook.url)
-        assert not error.value.is_final
     else:
         post(hook.url)
     assert len(hook.requests) == 1
@@ -130,9 +131,8 @@ def test_inner_network_is_not_called(
     """An address beyond loopback is not even connected to, unless its host is allowed."""
     with receive(own_address) as hook:
         url = f"http://{own_address}:{hook.port}/"
-        with pytest.raises(DeliveryError, match="neither on loopback nor allowed") as error:
+        with pytest.raises(DeliveryError, match="neither on loopback nor allowed"):
             post(url)
-        assert error.value.is_final
         assert hook.requests == []
         post(url, own_address)
         assert len(hook.requests) == 1
