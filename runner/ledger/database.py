@@ -18,7 +18,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError
 
 from runner.errors import LINE_BREAK_HINT, LedgerError, write_install_hint
-from runner.ledger.bulk import divide
+from runner.ledger.bulk import iterate_rows
 from runner.ledger.migration import MIGRATED, migrate
 from runner.ledger.tables import SCHEMA_VERSION, info, metadata
 
@@ -290,11 +290,7 @@ def note_absorbed(connection: Connection, names: Iterable[str]) -> None:
 
 def find_absorbed(connection: Connection, names: Iterable[str]) -> set[str]:
     """Return those of some names that were given to `note_absorbed`."""
-    return {
-        name
-        for group in divide(names)
-        for name in connection.execute(select(info.c.name).where(info.c.name.in_(group))).scalars()
-    }
+    return {row.name for row in iterate_rows(connection, select(info.c.name), info.c.name, list(names))}
 
 
 def exclude_others(connection: Connection) -> None:

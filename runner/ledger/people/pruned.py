@@ -6,12 +6,12 @@ results of it that are read later are searched for opt-outs and not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, and_, case, exists, func, select, update
 
-from runner.ledger.bulk import divide
+from runner.ledger.bulk import iterate_rows
 from runner.ledger.database import read_info, write_info
 from runner.ledger.people.forgotten import drop_results
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
@@ -19,8 +19,6 @@ from runner.ledger.tables import PRUNED, campaigns, in_wave, launches, opt_outs,
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-
-_GROUP = 500
 
 
 class KeptFigures(msgspec.Struct, frozen=True):
@@ -68,7 +66,8 @@ def find_prunable(connection: Connection, campaign_id: int, wave: str = "") -> P
         func.count(case((and_(is_sent, launches.c.asks, launches.c.is_open), 1))),
     )
     sent, last_at, unsettled, is_open = connection.execute(select(*counts).where(own)).one()
-    held = select(func.count()).select_from(results).where(results.c.launch_id.in_(_select_own(own)))
+    launch_ids = select(launches.c.id).where(own)
+    held = select(func.count()).select_from(results).where(results.c.launch_id.in_(launch_ids))
     is_doubtful = exists().where(
         opt_outs.c.target == campaigns.c.target,
         campaigns.c.id == campaign_id,
@@ -83,10 +82,6 @@ IS_PRUNED = func.coalesce(launches.c.detail, "") == PRUNED
 """The condition that a launch's texts and answers were pruned."""
 
 
-def _select_own(own: Any) -> Any:
-    return select(launches.c.id).where(own)
-
-
 def prune_launches(
     connection: Connection,
     campaign_id: int,
@@ -99,12 +94,11 @@ def prune_launches(
     An earlier report stays. `digest` is that of a definition's JSON text, which takes its place.
     """
     own = in_wave(campaign_id, wave)
-    drop_results(connection, results.c.launch_id.in_(_select_own(own)))
+    drop_results(connection, results.c.launch_id.in_(select(launches.c.id).where(own)))
     written = select(launches.c.id, launches.c.definition).where(own, launches.c.definition.is_not(None))
-    for group in divide(connection.execute(written).all(), _GROUP):
-        for number, text in group:
-            values = {"definition": None, "definition_digest": digest(text)}
-            connection.execute(update(launches).where(launches.c.id == number).values(values))
+    for number, text in connection.execute(written).all():
+        values = {"definition": None, "definition_digest": digest(text)}
+        connection.execute(update(launches).where(launches.c.id == number).values(values))
     connection.execute(update(launches).where(own, launches.c.state == "sent").values(detail=PRUNED))
     earlier = read_figures(connection, campaign_id, wave)
     if earlier is not None:
@@ -131,13 +125,8 @@ def _name(campaign_id: int, wave: str) -> str:
 
 def find_pruned(connection: Connection, launch_ids: Collection[int]) -> set[int]:
     """Return those of some launches whose results are not kept, by number."""
-    return {
-        number
-        for group in divide(sorted(launch_ids), _GROUP)
-        for number in connection.execute(
-            select(launches.c.id).where(launches.c.id.in_(group), IS_PRUNED)
-        ).scalars()
-    }
+    query = select(launches.c.id).where(IS_PRUNED)
+    return {row.id for row in iterate_rows(connection, query, launches.c.id, launch_ids)}
 
 
 def list_pruned(connection: Connection, target: str) -> list[str]:

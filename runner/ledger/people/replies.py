@@ -15,7 +15,7 @@ import msgspec
 from sqlalchemy import Connection, and_, case, exists, func, literal, or_, select, union_all, update
 
 from runner.document import UNSET, Part, Positive, UnsetType
-from runner.ledger.bulk import divide
+from runner.ledger.bulk import iterate_rows
 from runner.ledger.database import insert_missing, read_info, write_info
 from runner.ledger.files.suppressions import OptOut
 from runner.ledger.people.opt_outs import NOBODY, decide, dismiss_opt_outs, find_next_moment
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 SCREENING = 3
 """Grows when the rules for opt-outs find more: results in the ledger are then screened again."""
-_GROUP = 500
 
 
 class ListedReply(Part, frozen=True):
@@ -307,13 +306,8 @@ def find_owners(connection: Connection, target: str, guids: Collection[str]) -> 
     """Return guid, campaign's and launch's number of those launches that were sent; case doesn't matter."""
     columns = launches.c.project_launch_guid, launches.c.campaign_id, launches.c.id, launches.c.state
     # With a condition on the state SQLite goes through all launches of that state.
-    query = of_target(select(*columns), target)
-    return [
-        (row.project_launch_guid, row.campaign_id, row.id)
-        for group in divide(list_forms(guids), _GROUP)
-        for row in connection.execute(query.where(launches.c.project_launch_guid.in_(group)))
-        if row.state == "sent"
-    ]
+    rows = iterate_rows(connection, of_target(select(*columns), target), columns[0], list_forms(guids))
+    return [(row.project_launch_guid, row.campaign_id, row.id) for row in rows if row.state == "sent"]
 
 
 def settle_placed(connection: Connection, target: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, case, func, select, update
 
-from runner.ledger.bulk import divide
+from runner.ledger.bulk import divide, iterate_rows
 from runner.ledger.database import insert_or_update
 from runner.ledger.record.deliveries import note_open
 from runner.ledger.report_model import LaunchDifference, OpenDifferences
@@ -89,8 +89,4 @@ def accept_silence(connection: Connection, launch_ids: Collection[int], at: str)
 def read_agreed(connection: Connection, launch_ids: Collection[int]) -> dict[int, str | None]:
     """Return the moments as of which answers are known, by number of the reconciled launch."""
     query = select(_stats.launch_id, KNOWN_AT.label("known_at")).where(_stats.reconciled_at.is_not(None))
-    return {
-        row.launch_id: row.known_at
-        for group in divide(launch_ids, _GROUP)
-        for row in connection.execute(query.where(_stats.launch_id.in_(group)))
-    }
+    return dict(map(tuple, iterate_rows(connection, query, _stats.launch_id, launch_ids)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_, select, update
 
-from runner.ledger.bulk import BulkStatement, divide
+from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into, insert_or_update
 from runner.ledger.model import AcceptedLaunch, format_moment, parse_moment
 from runner.ledger.record.deliveries import count_states
@@ -122,11 +122,7 @@ def find_unmeasured(connection: Connection, launch_ids: Collection[int]) -> dict
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
         .where(launch_stats.c.countries.is_(None))
     )
-    return {
-        row.id: row.payload_digest
-        for group in divide(launch_ids, _GROUP)
-        for row in connection.execute(query.where(launches.c.id.in_(group)))
-    }
+    return dict(map(tuple, iterate_rows(connection, query, launches.c.id, launch_ids)))
 
 
 def store_measures(connection: Connection, rows: Iterable[LaunchMeasure]) -> None:
@@ -166,11 +162,7 @@ def find_texted(
         deliveries.c.message.in_(messages),
         deliveries.c.released.is_(False),
     )
-    return {
-        (row.launch_id, row.fingerprint)
-        for group in divide(set(fingerprints), _GROUP)
-        for row in connection.execute(query.where(deliveries.c.fingerprint.in_(group)))
-    }
+    return set(map(tuple, iterate_rows(connection, query, deliveries.c.fingerprint, fingerprints)))
 
 
 class Untexted(NamedTuple):
