@@ -15,6 +15,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    and_,
     case,
     false,
     func,
@@ -28,7 +29,7 @@ from runner.ledger.model import COUNTS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sqlalchemy import ColumnElement, Label, Select
+    from sqlalchemy import ColumnElement, Label, ScalarSelect, Select
 
 SCHEMA_VERSION = 3
 PRUNED = "its texts and answers were pruned"
@@ -241,6 +242,10 @@ campaign_pauses = _table(
 )
 
 
+IS_SESSION = and_(
+    sessions.c.launch_id == deliveries.c.launch_id, sessions.c.participant == deliveries.c.fingerprint
+)
+"""The condition that a session is that of a delivery."""
 ANSWER = func.coalesce(func.nullif(results.c.result_response, ""), results.c.result_answer).label("answer")
 """What a result says: the response in words, or else its code."""
 
@@ -263,9 +268,13 @@ def select_held(*columns: ColumnElement[Any]) -> Select[Any]:
     return joined.where(deliveries.c.released.is_(False))
 
 
-def label_message(
-    message_ids: Mapping[str, str] | None, column: Column[str] = launches.c.message
-) -> Label[Any]:
+def label_message(message_ids: Mapping[str, str] | None) -> Label[Any]:
     """Return a message's current id, as `current_id`; `message_ids` maps former ids to current ones."""
+    column = launches.c.message
     renames = {old: new for old, new in (message_ids or {}).items() if old != new}
     return (case(renames, value=column, else_=column) if renames else column).label("current_id")
+
+
+def name_target(campaign_id: int) -> ScalarSelect[str]:
+    """Return the query of the target of a campaign."""
+    return select(campaigns.c.target).where(campaigns.c.id == campaign_id).scalar_subquery()

@@ -107,13 +107,7 @@ def prune_launches(
     write_info(connection, _name(campaign_id, wave), msgspec.json.encode(kept).decode())
 
 
-def find_pruning(connection: Connection, campaign_id: int, wave: str = "") -> str | None:
-    """Return when answers to a campaign, or to one wave of it, were pruned: UTC, ISO 8601; else None."""
-    figures = read_figures(connection, campaign_id, wave)
-    return None if figures is None else figures.at
-
-
-def read_figures(connection: Connection, campaign_id: int, wave: str = "") -> KeptFigures | None:
+def read_figures(connection: Connection, campaign_id: int, wave: str) -> KeptFigures | None:
     """Return what is kept of pruned answers to a campaign, or to one wave of it; None if none were pruned."""
     written = read_info(connection, _name(campaign_id, wave))
     return None if written is None else msgspec.json.decode(written, type=KeptFigures)

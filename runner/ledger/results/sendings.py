@@ -15,12 +15,12 @@ from runner.ledger.report_model import AppliedStep, AudienceRow, OptOutReply, Se
 from runner.ledger.tables import (
     ANSWER,
     audiences,
-    campaigns,
     deliveries,
     in_wave,
     label_message,
     launch_stats,
     launches,
+    name_target,
     opt_outs,
     results,
 )
@@ -28,7 +28,7 @@ from runner.ledger.tables import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from sqlalchemy import ColumnElement, ScalarSelect, Select
+    from sqlalchemy import ColumnElement, Select
 
     from runner.campaign.answers import Endings
 
@@ -193,14 +193,10 @@ def count_completed(
 def is_confirmed_refusal(campaign_id: int) -> ColumnElement[bool]:
     """Return the condition for results of a campaign that are confirmed opt-outs."""
     return is_evidence(
-        opt_outs.c.target == _name_target(campaign_id),
+        opt_outs.c.target == name_target(campaign_id),
         opt_outs.c.source == "reply",
         opt_outs.c.state == "confirmed",
     )
-
-
-def _name_target(campaign_id: int) -> ScalarSelect[str]:
-    return select(campaigns.c.target).where(campaigns.c.id == campaign_id).scalar_subquery()
 
 
 def is_evidence(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
@@ -211,7 +207,7 @@ def is_evidence(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
 
 def iterate_opt_out_replies(connection: Connection, campaign_id: int) -> Iterator[OptOutReply]:
     """Yield a campaign's results that are evidence of opt-outs, without reading all results."""
-    by_reply = opt_outs.c.target == _name_target(campaign_id), opt_outs.c.source == "reply"
+    by_reply = opt_outs.c.target == name_target(campaign_id), opt_outs.c.source == "reply"
     if not connection.execute(select(opt_outs.c.evidence).where(*by_reply).limit(1)).first():
         return  # without reading all deliveries
     messages = select(launches.c.message).where(launches.c.campaign_id == campaign_id).distinct()
