@@ -28,7 +28,7 @@ from runner.report.comparison_model import (
     Wave,
     WaveTest,
 )
-from runner.report.question_model import LEAST_FOR_SCORE, Interval, Score
+from runner.report.question_model import FEW_ANSWERS, Interval, Score
 from runner.report.scores import Z_95, chi_squared_p_value, divide
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def describe_experiment(
         *compare_arms("response", responses, at_every_look=at_every_look),
         *compare_arms("score", scores, at_every_look=at_every_look),
     )
-    few = {one.name for one in scores if one.counted < LEAST_FOR_SCORE}
+    few = {one.name for one in scores if one.counted < FEW_ANSWERS}
     reaches = [find_reach(one, at_every_look=at_every_look) for one in (responses, scores)]
     reach, score_reach = (one if is_due and isfinite(one) else None for one in reaches)
     own = {} if outline.score is None else {outline.score: score_reach}

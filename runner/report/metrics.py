@@ -24,7 +24,7 @@ from runner.report.model import (
     RunReport,
     Sessions,
 )
-from runner.report.people_model import SMALL_GROUP, PeopleReport, estimate_eligibility, outcome_rates
+from runner.report.people_model import SMALL_GROUP, PeopleReport, outcome_rates
 from runner.report.scores import divide, rate_response
 from runner.source.quantity import read_number
 from runner.wording import hide_phones
@@ -229,10 +229,10 @@ def _rate(people: PeopleReport) -> PeopleReport:
     )
     if dispositions is None:
         return people
-    # Nobody is known to be ineligible: a refused send says nothing of its recipients.
-    rates = outcome_rates(dispositions, estimate_eligibility(dispositions.eligible, 0))
     rest = None if rate is None or people.texted is None else people.texted - dispositions.replaced
-    return people.replace(rates=rates, response_rate_without_replaced=divide(answered, rest))
+    return people.replace(
+        rates=outcome_rates(dispositions), response_rate_without_replaced=divide(answered, rest)
+    )
 
 
 def _report_run(row: RunRow) -> RunReport:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from runner.document import PLACES, round_exactly
-from runner.report.question_model import LEAST_FOR_SCORE
+from runner.report.question_model import FEW_ANSWERS
 from runner.source.quantity import write_duration
 from runner.wording import count_words
 
@@ -29,8 +29,6 @@ NOT_DEFINED = "–"
 NOT_KNOWN = "not known"
 FEW_PEOPLE = 100
 """Percentages of fewer people have no decimals: one person is more than the first of them."""
-FEW_ANSWERS = LEAST_FOR_SCORE
-"""A score of fewer answers has a caution and is not shown."""
 _PERCENT = "\u202f%"
 INTERVAL = f"95{_PERCENT} interval"
 _MINUS = "−"
