@@ -113,7 +113,7 @@ def count_campaign(
         messages[one.id] = _count_message(engine, number, one, own, readings, outline.time_zone)
     ids = [one.id for one in outline.messages]
     experiment = None if outline.experiment is None else ids.index(outline.experiment.message)
-    people = gather_persons(engine, len(ids), experiment)
+    people = gather_persons(engine, experiment)
     scored = {number for number, one in enumerate(outline.questions) if one.question.scale in SCORED}
     shared = {number for number, one in enumerate(outline.questions) if len(one.messages) > 1}
     if columns or outline.experiment:
