@@ -62,8 +62,8 @@ FULL JOIN people p ON p.person = c.person
 LEFT JOIN (FROM refusing WHERE message = {{number}}) r ON r.person = coalesce(c.person, p.person)
 """
 # A survey that has not ended, or of which nothing is known, may still be answered. Whose texts never left the
-# service was not tried: AAPOR's unknown eligibility, too. Of launches of one time, that of the later message is
-# the last, of 65,536 at most; numbers are compared faster than records.
+# service was not tried: AAPOR's unknown eligibility, too. Of launches of one time, that of the later message
+# is the last, of 65,536 at most; numbers are compared faster than records.
 _PERSONS = """
 CREATE OR REPLACE TEMP TABLE persons AS
 SELECT * EXCLUDE (is_contact, is_survey, is_unsure, is_blocked, is_queued, is_surveyed, has_refused,
