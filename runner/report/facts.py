@@ -66,17 +66,6 @@ class QuestionOutline:
         return self.endings or ([] if self.conclude_on is None else [self.conclude_on])
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysisPlan:
-    """The time of an experiment's verdict: a day, or the people texted in each arm, which fix one.
-
-    With neither, a test that allows it is made at every look.
-    """
-
-    at: date | None = None
-    per_arm: int | None = None
-
-
 Way = tuple[QuestionOutline, ...]
 """The questions of one way in which a message goes out."""
 
@@ -130,11 +119,21 @@ class PooledOutline:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentOutline:
-    """An experiment: the id of its message, the arms' weights, and the time of its verdict."""
+    """An experiment: the id of its message, the arms' weights, and the time of its verdict.
+
+    That is the day `at`, or follows from the people texted in each arm; with neither, a test that allows it
+    is made at every look.
+    """
 
     message: str
     weights: Mapping[str, float]
-    analysis: AnalysisPlan = AnalysisPlan()
+    at: date | None = None
+    per_arm: int | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """True if the verdict is taken once."""
+        return self.at is not None or self.per_arm is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.answers import outline_all, outline_responses
 from runner.campaign.message_model import SCORED, Message
-from runner.campaign.model import Analysis, Campaign
 from runner.campaign.scales import read_points
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.people.replies import count_waiting
@@ -21,7 +20,6 @@ from runner.ledger.results.sendings import iterate_opt_out_replies
 from runner.optout.reply import classify
 from runner.report.cost import PaidCost, add_up_cost
 from runner.report.facts import (
-    AnalysisPlan,
     CampaignFacts,
     CampaignOutline,
     ExperimentOutline,
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from fractions import Fraction
 
-    from runner.campaign.model import Analysis, Campaign
+    from runner.campaign.model import Campaign
     from runner.ledger.report_model import OptOutReply
     from runner.ledger.target_key import LedgerConnection
     from runner.report.facts import Way
@@ -55,8 +53,9 @@ def outline_campaign(campaign: Campaign) -> CampaignOutline:
     variants = campaign.variants
     experiment = None
     if variants is not None and variants.of is not None and variants.arms:
-        weights = {arm.id: arm.weight for arm in variants.arms}
-        experiment = ExperimentOutline(variants.of, weights, _outline_analysis(variants.analysis))
+        weights, analysis = {arm.id: arm.weight for arm in variants.arms}, variants.analysis
+        at = date.fromisoformat(analysis.at) if analysis and analysis.at else None
+        experiment = ExperimentOutline(variants.of, weights, at, analysis and analysis.per_arm)
     score = _find_score(campaign, questions)
     goal = campaign.score_target
     if goal is not None and score is not None and questions[score].question.scale == "csat":
@@ -89,12 +88,6 @@ def _outline_messages(campaign: Campaign) -> Iterator[MessageOutline]:
         for question in chain(base, *ways.values()):
             questions.setdefault(question.tag, question)
         yield MessageOutline(message.id, message.tag, tuple(questions.values()), ways)
-
-
-def _outline_analysis(analysis: Analysis | None) -> AnalysisPlan:
-    if analysis is None:
-        return AnalysisPlan()
-    return AnalysisPlan(date.fromisoformat(analysis.at) if analysis.at else None, analysis.per_arm)
 
 
 def pool_questions(messages: Sequence[MessageOutline]) -> Iterator[PooledOutline]:

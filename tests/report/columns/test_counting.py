@@ -20,7 +20,6 @@ from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns, load_members
 from runner.report.columns.replies import build_reader
 from runner.report.facts import (
-    AnalysisPlan,
     CampaignFacts,
     CampaignOutline,
     ExperimentOutline,
@@ -400,9 +399,9 @@ def test_groups_are_those_of_plain_python(
 
 def test_arms_are_counted_as_their_verdict_counts(tmp_path: Path) -> None:
     """On the day of the verdict arms have the people and answers before it; how many came later is told."""
-    plan = AnalysisPlan(date(2026, 11, 25))
+    due = date(2026, 11, 25)
     outline = replace(
-        outline_all(OUTLINE), experiment=ExperimentOutline("ask", {"a": 1, "b": 1}, plan), score=0
+        outline_all(OUTLINE), experiment=ExperimentOutline("ask", {"a": 1, "b": 1}, due), score=0
     )
     times = {"early": "2026-11-24T23:59:59", "late": "2026-11-25T00:00:00"}
     answers = {("p", "a"): "early", ("q", "a"): "late", ("r", "a"): "late", ("s", "b"): "early"}
