@@ -30,19 +30,7 @@ if TYPE_CHECKING:
 
 
 COLUMNS = ("campaign", "target", "message", "question", "measure", "item", "value")
-_NAMES = (
-    "label",
-    "tag",
-    "name",
-    "column",
-    "date",
-    "disposition",
-    "arm",
-    "message",
-    "id",
-    "campaign",
-    "measure",
-)
+_NAMES = "label tag name column date disposition arm message id campaign measure".split()  # noqa: SIM905  words
 """Keys whose value names an element of a list, the first that it has."""
 
 
@@ -92,9 +80,8 @@ def _flatten(value: Any, *about: str, measure: str = "", item: str = "") -> Iter
 
 def _name(element: Any) -> str:
     """Return the name of a list's element; empty for one without."""
-    return (
-        next((str(element[key]) for key in _NAMES if key in element), "") if isinstance(element, dict) else ""
-    )
+    named = _NAMES if isinstance(element, dict) else ()
+    return next((str(element[key]) for key in named if key in element), "")
 
 
 def describe_report(report: CampaignReport) -> CampaignReport:
@@ -109,11 +96,8 @@ def _round_floats(value: Any) -> Any:
         # A p-value: small ones differ by magnitudes.
         return float(f"{value:.4g}")
     if isinstance(value, tuple):
-        return (
-            round_ends(value)
-            if isinstance(next(iter(value), None), float)
-            else tuple(map(_round_floats, value))
-        )
+        is_interval = isinstance(next(iter(value), None), float)
+        return round_ends(value) if is_interval else tuple(map(_round_floats, value))
     if isinstance(value, Part):
         return value.replace(
             **{name: _round_floats(getattr(value, name)) for name in value.__struct_fields__}
