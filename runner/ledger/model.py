@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -138,40 +138,6 @@ class LaunchRecord(LaunchEntry, frozen=True):
 
     project_launch_guid: str
     sent_at: str
-
-
-class AcceptedLaunch(NamedTuple):
-    """An accepted launch, for reconciling.
-
-    `is_open`: a session may be open, as last read. `held` and `forgotten` count results: in the ledger, and
-    known and not kept.
-    """
-
-    launch_id: int
-    project_launch_guid: str
-    tag: str
-    recipients: int
-    is_open: bool
-    held: int
-    forgotten: int
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchStats:
-    """The service's own counts of one launch; None if missing."""
-
-    launch_id: int
-    num_active_sessions: int | None
-    num_complete_sessions: int | None
-    num_messages: int | None
-    num_questions: int | None
-    num_queued_sessions: int | None
-    num_renders: int | None
-    num_results: int | None
-
-
-COUNTS = tuple(one.name for one in fields(LaunchStats) if one.name.startswith("num_"))
-"""The names of a launch's counts."""
 
 
 class SessionProgress(IntEnum):

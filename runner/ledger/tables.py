@@ -24,8 +24,6 @@ from sqlalchemy import (
     true,
 )
 
-from runner.ledger.model import COUNTS
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -37,6 +35,15 @@ PRUNED = "its texts and answers were pruned"
 # Bytewise on both: PostgreSQL would otherwise sort by the server's locale.
 LedgerString = String().with_variant(String(collation="C"), "postgresql")
 LedgerText = Text().with_variant(Text(collation="C"), "postgresql")
+_COUNTS = (
+    "active_sessions",
+    "complete_sessions",
+    "messages",
+    "questions",
+    "queued_sessions",
+    "renders",
+    "results",
+)
 metadata = MetaData()
 
 
@@ -126,7 +133,7 @@ deliveries = _table(
 launch_stats = _table(
     "launch_stats",
     _launch_key(),
-    *(Column(name, Integer) for name in COUNTS),
+    *(Column(f"num_{name}", Integer) for name in _COUNTS),
     Column("reconciled_at", LedgerString),  # null until the counts were read
     Column("project_launch_start", LedgerString),  # null until it was read; empty if it is invalid
     # Where its texts went (`list_countries`), and the segments of its smallest and largest text, for prices;

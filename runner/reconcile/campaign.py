@@ -119,7 +119,7 @@ def _find_difference(row: ReadLaunch, at: str, *, is_anybodys: bool) -> LaunchDi
 
 def _sum_up(launches: Sequence[ReadLaunch], name: str) -> int | None:
     """Return the sum of a count over launches; None unless it is known of each."""
-    counts: list[int | None] = [getattr(one.counts, name, None) for one in launches]
+    counts = [None if one.counts is None else one.counts[name] for one in launches]
     known = [one for one in counts if one is not None]
     return sum(known) if len(known) == len(counts) else None
 
@@ -223,7 +223,7 @@ def _keep_differences(
         _follow_up(before.get(one.launch_id), one.replace(agreed_at=agreed.get(one.launch_id)), accept=accept)
         for one in found
     ]
-    store_counts(connection, [one.counts for one in launches if one.counts is not None], at)
+    store_counts(connection, {one.launch_id: one.counts for one in launches if one.counts is not None}, at)
     store_differences(connection, before.keys(), differences)
     listed = {one.launch_id for one in launches if one.counts is not None}
     silent = [one.launch_id for one in differences if one.accepted_at and one.launch_id not in listed]

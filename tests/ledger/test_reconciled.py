@@ -9,7 +9,7 @@ from sqlalchemy import insert
 
 from runner.ledger.files.suppressions import OptOut
 from runner.ledger.fingerprint import TargetKey
-from runner.ledger.model import LaunchStats, StoredResult, StoredSession
+from runner.ledger.model import StoredResult, StoredSession
 from runner.ledger.people.opt_outs import add_replies
 from runner.ledger.record.entry import enter_adopted
 from runner.ledger.report_model import PartialCount
@@ -27,7 +27,7 @@ from runner.ledger.results.sendings import (
 )
 from runner.ledger.tables import launch_stats
 from runner.ledger.target_key import enter_key
-from tests.ledger.counts import store_stats
+from tests.ledger.counts import LaunchStats, store_stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_, select, update
 
 from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into, insert_or_update
-from runner.ledger.model import AcceptedLaunch, format_moment, parse_moment
+from runner.ledger.model import format_moment, parse_moment
 from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
 from runner.ledger.report_model import LaunchCharges, MessageTotals, PartialCount
@@ -30,7 +29,7 @@ from runner.ledger.tables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from runner.ledger.model import LaunchStats, StoredResult, StoredSession
+    from runner.ledger.model import StoredResult, StoredSession
 
 _GROUP = 500
 _BULK = 5_000
@@ -46,10 +45,14 @@ _SUMMED = {
 
 def list_accepted(
     connection: Connection, campaign_id: int, launch_ids: Iterable[int] | None = None
-) -> list[AcceptedLaunch]:
-    """Return the accepted launches of a campaign, or some of them, by number."""
-    held = select(func.count()).where(results.c.launch_id == launches.c.id).scalar_subquery()
-    forgotten = func.coalesce(launch_stats.c.forgotten_results, 0)
+) -> Sequence[Any]:
+    """Return the accepted launches of a campaign, or some of them, by number.
+
+    Rows have `id`, `project_launch_guid`, `tag`, `recipients`, `is_open` (a session may be open, as last
+    read), and counts of results: `held` in the ledger, and `forgotten`: known and not kept.
+    """
+    held = select(func.count()).where(results.c.launch_id == launches.c.id).scalar_subquery().label("held")
+    forgotten = func.coalesce(launch_stats.c.forgotten_results, 0).label("forgotten")
     columns = (launches.c[name] for name in ("id", "project_launch_guid", "tag", "recipients", "is_open"))
     query = (
         select(*columns, held, forgotten)
@@ -59,7 +62,7 @@ def list_accepted(
     )
     if launch_ids is not None:
         query = query.where(launches.c.id.in_(launch_ids))
-    return [AcceptedLaunch._make(row) for row in connection.execute(query)]
+    return connection.execute(query).all()
 
 
 def list_held(connection: Connection, launch_id: int) -> set[str]:
@@ -69,10 +72,11 @@ def list_held(connection: Connection, launch_id: int) -> set[str]:
     )
 
 
-def store_counts(connection: Connection, stats: Iterable[LaunchStats], at: str) -> None:
-    """Make what the service counts the campaign's, as reconciled at `at` (UTC, ISO 8601)."""
-    for group in divide(stats):
-        insert_or_update(connection, launch_stats, [{**asdict(one), "reconciled_at": at} for one in group])
+def store_counts(connection: Connection, counts: Mapping[int, Mapping[str, int | None]], at: str) -> None:
+    """Store the service's counts of launches, by their numbers, as reconciled at `at` (UTC, ISO 8601)."""
+    for group in divide(counts.items()):
+        rows = [{"launch_id": number, **one, "reconciled_at": at} for number, one in group]
+        insert_or_update(connection, launch_stats, rows)
 
 
 def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:

@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from sqlalchemy import and_, bindparam, case, exists, func, literal, select, update
+from sqlalchemy import case, exists, func, literal, select
 
 from runner.ledger.database import insert_missing
 from runner.ledger.model import AudienceFigures, Run
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection
 
-    from runner.ledger.model import LaunchRecord, LaunchState
+    from runner.ledger.model import LaunchState
 
 
 _BY_TIME = (runs.c.started_at, runs.c.id)
@@ -35,27 +35,6 @@ def enter_runs(connection: Connection, entered: Iterable[Run]) -> None:
     insert_missing(connection, runs, [{name: getattr(run, name) for name in _COLUMNS} for run in found])
     told = {run.id: msgspec.json.encode(run.audience).decode() for run in found if run.audience is not None}
     insert_missing(connection, info, [{"name": _AUDIENCE + run, "value": text} for run, text in told.items()])
-
-
-def fill_in_runs(connection: Connection, campaign_id: int, records: Collection[LaunchRecord]) -> None:
-    """Enter the runs of lockfiles' launches that have none in the ledger."""
-    in_files = {one.project_launch_guid: one.run for one in records if one.run is not None}
-    if not in_files:
-        return
-    query = select(launches.c.project_launch_guid).where(
-        launches.c.campaign_id == campaign_id, launches.c.state == "sent", launches.c.run.is_(None)
-    )
-    lacking = in_files.keys() & connection.execute(query).scalars()
-    if lacking:
-        is_it = and_(
-            launches.c.campaign_id == campaign_id,
-            launches.c.project_launch_guid == bindparam("b_guid"),
-            launches.c.run.is_(None),
-        )
-        connection.execute(
-            update(launches).where(is_it).values(run=bindparam("b_run")),
-            [{"b_guid": guid, "b_run": in_files[guid]} for guid in sorted(lacking)],
-        )
 
 
 def read_runs(connection: Connection, campaign_id: int) -> list[Run]:
