@@ -36,13 +36,8 @@ PRUNED = "its texts and answers were pruned"
 LedgerString = String().with_variant(String(collation="C"), "postgresql")
 LedgerText = Text().with_variant(Text(collation="C"), "postgresql")
 _COUNTS = (
-    "active_sessions",
-    "complete_sessions",
-    "messages",
-    "questions",
-    "queued_sessions",
-    "renders",
-    "results",
+    *("num_active_sessions", "num_complete_sessions", "num_messages", "num_questions"),
+    *("num_queued_sessions", "num_renders", "num_results"),
 )
 metadata = MetaData()
 
@@ -133,7 +128,7 @@ deliveries = _table(
 launch_stats = _table(
     "launch_stats",
     _launch_key(),
-    *(Column(f"num_{name}", Integer) for name in _COUNTS),
+    *(Column(name, Integer) for name in _COUNTS),
     Column("reconciled_at", LedgerString),  # null until the counts were read
     Column("project_launch_start", LedgerString),  # null until it was read; empty if it is invalid
     # Where its texts went (`list_countries`), and the segments of its smallest and largest text, for prices;

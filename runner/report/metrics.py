@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runner.document import UNSET, build
 from runner.ledger.model import parse_moment
-from runner.ledger.report_model import COUNTED, MessageTotals, NamedCount, PartialCount, name_parts
+from runner.ledger.report_model import MessageTotals, NamedCount
 from runner.report.breakdowns import add_up, break_down, summarise_question
 from runner.report.experiment import describe_experiment
 from runner.report.facts import CampaignFacts, CampaignOutline, CampaignTally, MessageOutline, MessageTally
@@ -322,10 +322,10 @@ def _know_rejected(one: _Message) -> int | None:
 
 def _list_parts(one: _Message, held: Mapping[str, int]) -> tuple[NamedCount, ...]:
     """Return the counts that are known of some launches only: the service's and the ledger's."""
-    parts = {name: part for name, part in one.totals.partly_known.items() if name in _SERVICE_COUNTS}
-    if not one.hides_answers:
-        parts |= {name: part for name, count in held.items() if (part := one.totals.know_in_part(count))}
-    return name_parts(parts)
+    parts = [part for part in one.totals.partly_known if part.name in _SERVICE_COUNTS]
+    for name, count in held.items() if not one.hides_answers else ():
+        parts += one.totals.know_in_part(name, count)
+    return tuple(sorted(parts, key=lambda part: part.name))
 
 
 def _summarise_questions(one: _Message) -> Iterator[QuestionReport]:
@@ -363,11 +363,11 @@ def _find_discrepancies(one: _Message) -> Iterator[str]:
         )
     if differences is not None and differences.accepted:
         yield f"Launches whose answers were accepted as the service lists them: {differences.accepted:,}."
-    for name in COUNTED:
-        part = totals.partly_known.get(name, PartialCount(0, 0))
-        lacking = totals.reconciled - part.launches
-        if name in _NAMES and getattr(totals, name) is None and lacking > 0:
-            yield f"Launches of which the service does not say {_NAMES[name]}: {lacking:,}."
+    known = {part.name: part.launches for part in totals.partly_known}
+    for name, what in _NAMES.items():
+        lacking = totals.reconciled - known.get(name, 0)
+        if getattr(totals, name) is None and lacking > 0:
+            yield f"Launches of which the service does not say {what}: {lacking:,}."
     if totals.reconciled_at is not None and not totals.unread:
         yield from _compare_counts(totals, one.tally, one.facts.forgotten)
     answered = one.tally.answered

@@ -16,7 +16,6 @@ from runner.ledger.report_model import (
     MessageTotals,
     NamedCount,
     OpenDifferences,
-    name_parts,
 )
 from runner.ledger.results.differences import read_differences
 from runner.ledger.results.reconciled import read_totals
@@ -338,16 +337,18 @@ class _Counts:
         """Return the fields of a message's status."""
         totals = self.totals.get(message, MessageTotals(message))
         differences = self.differences.get(message, OpenDifferences(0, 0, ()))
-        read, parts = self.answered.get(message, 0), dict(totals.partly_known)
-        if not differences.hidden and (part := totals.know_in_part(read)):
-            parts["answered"] = part
+        read, parts = self.answered.get(message, 0), list(totals.partly_known)
+        if not differences.hidden:
+            parts += totals.know_in_part("answered", read)
         return {
             **{name: getattr(totals, source) for name, source in _TOTALLED.items()},
             # What other machines have reserved is unresolved, and no count of the ledger.
             "sent": count_on(self.known.sent.get(message, ()), self.wave),
             "unresolved": count_on(self.known.unresolved.get(message, ()), self.wave),
             "answered": None if totals.unread or differences.hidden else read,
-            "partly_known": name_parts({name: part for name, part in parts.items() if name in COUNTS}),
+            "partly_known": tuple(
+                sorted((part for part in parts if part.name in COUNTS), key=lambda part: part.name)
+            ),
             "differing_launches": differences.waiting,
         }
 

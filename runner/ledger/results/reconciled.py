@@ -11,7 +11,7 @@ from runner.ledger.database import insert_into, insert_or_update
 from runner.ledger.model import format_moment, parse_moment
 from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
-from runner.ledger.report_model import LaunchCharges, MessageTotals, PartialCount
+from runner.ledger.report_model import LaunchCharges, MessageTotals, NamedCount
 from runner.ledger.results.result_feed import begin_revision, renew_edition
 from runner.ledger.results.sendings import BEGAN
 from runner.ledger.tables import (
@@ -38,7 +38,6 @@ _SUMMED = {
     "num_active_sessions": "active",
     "num_complete_sessions": "complete",
     "num_renders": "renders",
-    "num_questions": "questions",
     "num_results": "results",
 }
 
@@ -274,9 +273,9 @@ def read_totals(
             last_sent_at=last,
             reconciled_at=reconciled_at,
             unread=count - reconciled,
-            partly_known={
-                name: PartialCount(int(total), of) for name, (of, total) in known.items() if 0 < of < count
-            },
+            partly_known=tuple(
+                NamedCount(name, int(total), of) for name, (of, total) in known.items() if 0 < of < count
+            ),
         )
     for message in {message for message, _ in people} - totals.keys():
         totals[message] = MessageTotals(message, **_count_people(people, message))
