@@ -98,7 +98,8 @@ class Margin:
                 self.seconds = max(LEAST_MARGIN_S, _TIMES * max(self._recent))
 
 
-_FEWEST_FAILURES = 10
+FEWEST_FAILURES = 10
+"""Failures that open a breaker at least; it stays closed while one of the sends in flight may succeed."""
 _MOST_PAUSES = 5
 """Pauses in a row, without a success in between, that a run makes at the service's request."""
 
@@ -118,11 +119,6 @@ class Breaker:
         self._runs: dict[int, int] = {}
         self._pauses = 0
         self._paused_at = 0
-
-    @classmethod
-    def for_concurrency(cls, concurrency: int) -> Breaker:
-        """Return a breaker that stays closed while one of the sends in flight may still succeed."""
-        return cls(max(_FEWEST_FAILURES, concurrency))
 
     def enter(self) -> int:
         """Return the number of a launch that is about to be sent."""

@@ -70,9 +70,7 @@ class AccountReading:
         """Start with nothing met."""
         self._screen = ReplyScreen(self.ledger, self.client, self.key, self.at, (), self._find_offered)
         self._owners = Owners(self.ledger, self.key.target)
-        self._ingests = {
-            number: ResultIngest(one, owners=self._owners) for number, one in self.contexts.items()
-        }
+        self._ingests = {number: ResultIngest(one, self._owners) for number, one in self.contexts.items()}
 
     def read(self, just_read: int, *, accept: bool) -> None:
         """Read results until nothing new can be among them, and note how far the account was read.

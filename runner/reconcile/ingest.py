@@ -103,8 +103,7 @@ class ResultIngest:
     """Entry of the results of one campaign's launches."""
 
     context: ReconcileContext
-    owners: Owners | None = None
-    _owners: Owners = field(init=False)
+    owners: Owners
     _numbers: dict[str, int] = field(default_factory=dict, init=False)
     _screen: ReplyScreen = field(init=False)
     _definitions: dict[str, tuple[dict[str, Any], bool]] = field(default_factory=dict, init=False)
@@ -112,7 +111,6 @@ class ResultIngest:
     def __post_init__(self) -> None:
         """Prepare the look-ups."""
         context = self.context
-        self._owners = self.owners or Owners(context.ledger, context.key.target)
         self._screen = ReplyScreen(
             context.ledger,
             context.client,
@@ -168,7 +166,7 @@ class ResultIngest:
 
     def _pick(self, records: Sequence[ResultRecord]) -> list[ResultRecord]:
         """Return the campaign's own results, with their launches' guids as on record."""
-        owners = self._owners.find(one.project_launch_guid for one in records)
+        owners = self.owners.find(one.project_launch_guid for one in records)
         self._numbers |= {one.project_launch_guid: one.launch_id for one in owners.values()}
         found = []
         for one in records:

@@ -209,7 +209,7 @@ class ResultReading:
         """Prepare storing."""
         context, launches = self.context, self.reader.launches.values()
         ours = (Owner(one.project_launch_guid, context.campaign_id, one.launch_id) for one in launches)
-        self._ingest = ResultIngest(context, owners=Owners(context.ledger, context.key.target, ours))
+        self._ingest = ResultIngest(context, Owners(context.ledger, context.key.target, ours))
 
     def read_all(self) -> None:
         """Read all launches that lack results, and record the outcomes."""
