@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
 LaunchState = Literal["intent", "sent", "not_sent", "rejected", "unknown", "unexplained"]
 """`intent`: recorded before the POST, no outcome yet; `unknown`: it may have been accepted; `unexplained`:
@@ -203,6 +203,18 @@ def find_wave(occasion: str) -> str:
 def count_on(deliveries: Collection[str], occasion: str) -> int:
     """Return the number of deliveries, by their keys, on an occasion; of all if it is empty."""
     return sum(one.endswith(f"@{occasion}") for one in deliveries) if occasion else len(deliveries)
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignLaunches:
+    """The launches of a campaign that are asked about: those of one wave, if it has waves.
+
+    `message_ids` maps former ids of messages to current ones.
+    """
+
+    campaign_id: int
+    message_ids: Mapping[str, str] = field(default_factory=dict)
+    wave: str = ""
 
 
 @dataclass(frozen=True, slots=True)

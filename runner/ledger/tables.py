@@ -25,9 +25,9 @@ from sqlalchemy import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sqlalchemy import ColumnElement, Label, ScalarSelect, Select
+
+    from runner.ledger.model import CampaignLaunches
 
 SCHEMA_VERSION = 3
 PRUNED = "its texts and answers were pruned"
@@ -252,10 +252,10 @@ ANSWER = func.coalesce(func.nullif(results.c.result_response, ""), results.c.res
 """What a result says: the response in words, or else its code."""
 
 
-def in_wave(campaign_id: int, wave: str = "") -> ColumnElement[bool]:
-    """Return the condition for the launches of a campaign, of one wave if it has waves."""
-    is_own = launches.c.campaign_id == campaign_id
-    return is_own & (launches.c.occasion == wave) if wave else is_own
+def are_of(asked: CampaignLaunches) -> ColumnElement[bool]:
+    """Return the condition for the launches that are asked about."""
+    is_own = launches.c.campaign_id == asked.campaign_id
+    return is_own & (launches.c.occasion == asked.wave) if asked.wave else is_own
 
 
 def of_target(query: Select[Any], target: str) -> Select[Any]:
@@ -270,10 +270,10 @@ def select_held(*columns: ColumnElement[Any]) -> Select[Any]:
     return joined.where(deliveries.c.released.is_(False))
 
 
-def label_message(message_ids: Mapping[str, str] | None) -> Label[Any]:
-    """Return a message's current id, as `current_id`; `message_ids` maps former ids to current ones."""
+def label_message(asked: CampaignLaunches) -> Label[Any]:
+    """Return a message's current id, as `current_id`."""
     column = launches.c.message
-    renames = {old: new for old, new in (message_ids or {}).items() if old != new}
+    renames = {old: new for old, new in asked.message_ids.items() if old != new}
     return (case(renames, value=column, else_=column) if renames else column).label("current_id")
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from runner.campaign.answers import outline_all, outline_responses
 from runner.campaign.message_model import SCORED, Message
 from runner.campaign.scales import read_points
+from runner.ledger.model import CampaignLaunches
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.people.replies import count_waiting
 from runner.ledger.results import sendings
@@ -55,7 +56,7 @@ def outline_campaign(campaign: Campaign) -> CampaignOutline:
     if variants is not None and variants.of is not None and variants.arms:
         weights, analysis = {arm.id: arm.weight for arm in variants.arms}, variants.analysis
         at = date.fromisoformat(analysis.at) if analysis and analysis.at else None
-        experiment = ExperimentOutline(variants.of, weights, at, analysis and analysis.per_arm)
+        experiment = ExperimentOutline(variants.of, weights, at, analysis.per_arm if analysis else None)
     score = _find_score(campaign, questions)
     goal = campaign.score_target
     if goal is not None and score is not None and questions[score].question.scale == "csat":
@@ -157,12 +158,10 @@ def _outline_questions(campaign: Campaign, compiler: TextCompiler, message: Mess
 
 
 def read_cost(
-    connection: LedgerConnection, campaign: Campaign, campaign_id: int, prices: Prices | None
+    connection: LedgerConnection, asked: CampaignLaunches, prices: Prices | None
 ) -> PaidCost | None:
-    """Return what a campaign has cost so far, in its wave if it has waves; None without prices."""
-    if prices is None:
-        return None
-    return add_up_cost(read_charges(connection, campaign_id, campaign.message_ids, campaign.wave), prices)
+    """Return what launches have cost so far; None without prices."""
+    return None if prices is None else add_up_cost(read_charges(connection, asked), prices)
 
 
 def gather_facts(
@@ -174,29 +173,29 @@ def gather_facts(
     campaign_id: int,
 ) -> CampaignFacts:
     """Return the ledger's data on a campaign and its messages, in its wave if it has waves."""
-    ids, wave = campaign.message_ids, campaign.wave
-    left_out = sendings.count_left_out(connection, campaign_id, ids, wave)
+    asked = CampaignLaunches(campaign_id, campaign.message_ids, campaign.wave)
+    left_out = sendings.count_left_out(connection, asked)
     # Launches that the ledger should not contain are not missing from it.
     totals = {
         message: counted
         if counted.results is None
         else replace(counted, results=counted.results - left_out[message])
-        for message, counted in read_totals(connection, campaign_id, ids, wave).items()
+        for message, counted in read_totals(connection, asked).items()
     }
     return CampaignFacts(
         campaign.name,
         target,
         outline,
         totals=totals,
-        audiences={row.message: row for row in sendings.read_audiences(connection, campaign_id, ids)},
-        doubtful=count_waiting(connection, target, campaign_id, ids, wave),
+        audiences={row.message: row for row in sendings.read_audiences(connection, asked)},
+        doubtful=count_waiting(connection, target, asked),
         forgotten=len(read_forgotten(connection, campaign_id)),
         price=sendings.read_service_plan(connection, target),
-        runs=tuple(count_by_run(connection, campaign_id, wave)),
-        differences=read_differences(connection, campaign_id, ids, wave),
-        wave=wave,
+        runs=tuple(count_by_run(connection, asked)),
+        differences=read_differences(connection, asked),
+        wave=campaign.wave,
         step=sendings.read_step(connection, campaign_id),
-        cost=read_cost(connection, campaign, campaign_id, prices),
+        cost=read_cost(connection, asked, prices),
     )
 
 

@@ -305,7 +305,7 @@ def _read_credentials(
     return Credentials(*(environment[variable] for variable in variables))
 
 
-def _read_limit(name: str, value: str | int) -> float:
+def _read_limit(name: str, value: str | int) -> Any:
     if not isinstance(value, str):
         return int(value)
     return parse_rate(value) if name == "rate" else parse_duration(value).total_seconds()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.document import UNSET, Count, Described, Document, Part, UnsetType
 from runner.errors import RunnerError
-from runner.ledger.model import count_on, format_moment
+from runner.ledger.model import CampaignLaunches, count_on, format_moment
 from runner.ledger.people.pruned import read_figures
 from runner.ledger.people.replies import UnreadReplies
 from runner.ledger.people.suppressions import Pause
@@ -362,14 +362,14 @@ _UNKNOWN: dict[str, Any] = {
 def _read_counts(workspace: Workspace, ledger: Ledger, campaign: Campaign, record: Record) -> _Counts:
     if record.campaign_id is None:
         return _Counts(record.known, campaign.wave)
-    campaign_id, ids, wave = record.campaign_id, campaign.message_ids, campaign.wave
+    asked = CampaignLaunches(record.campaign_id, campaign.message_ids, campaign.wave)
     with ledger.reading() as connection:
-        refusals = read_refusals(connection, campaign_id)
+        refusals = read_refusals(connection, asked.campaign_id)
         let_in = {guid for (_, guid), is_on_record in refusals.items() if not is_on_record}
-        kept = read_figures(connection, campaign_id, wave)
+        kept = read_figures(connection, asked.campaign_id, asked.wave)
         answered = (
             # An opt-out is not an answer, as in reports.
-            count_answered(connection, campaign_id, ids, let_in, wave=wave)
+            count_answered(connection, asked, let_in)
             if kept is None
             else {
                 one.id: one.participants_answered or 0 for one in CampaignReport.restore(kept.report).messages
@@ -377,9 +377,9 @@ def _read_counts(workspace: Workspace, ledger: Ledger, campaign: Campaign, recor
         )
         return _Counts(
             record.known,
-            wave,
-            read_totals(connection, campaign_id, ids, wave),
+            asked.wave,
+            read_totals(connection, asked),
             answered,
-            read_differences(connection, campaign_id, ids, wave),
-            read_cost(connection, campaign, campaign_id, workspace.target.prices),
+            read_differences(connection, asked),
+            read_cost(connection, asked, workspace.target.prices),
         )

@@ -9,7 +9,7 @@ from sqlalchemy import insert
 
 from runner.ledger.files.suppressions import OptOut
 from runner.ledger.fingerprint import TargetKey
-from runner.ledger.model import StoredResult, StoredSession
+from runner.ledger.model import CampaignLaunches, StoredResult, StoredSession
 from runner.ledger.people.opt_outs import add_replies
 from runner.ledger.record.entry import enter_adopted
 from runner.ledger.report_model import NamedCount
@@ -51,7 +51,9 @@ def test_a_sum_that_leaves_launches_out_is_no_total(
         store_stats(connection, [LaunchStats(second, None, 2, 3, 4, 5, None, 8)], "2026-11-20")
         store_stats(connection, [LaunchStats(other, 1, 2, 3, 4, 5, 6, None)], "2026-11-22")
     with ledger.reading() as connection:
-        alone, both = (read_totals(connection, 1, ids)["ask"] for ids in ({}, {"old": "ask"}))
+        alone, both = (
+            read_totals(connection, CampaignLaunches(1, ids))["ask"] for ids in ({}, {"old": "ask"})
+        )
     assert (alone.complete, alone.renders, alone.results, alone.unread) == (4, None, 15, 0)
     assert set(alone.partly_known) == {NamedCount("active", 1, 1), NamedCount("renders", 6, 1)}
     assert (both.launches, both.unread, both.reconciled) == (4, 1, 3)
@@ -105,10 +107,10 @@ def test_a_message_was_sent_when_the_service_says(
     """Every ledger tells the same time, in UTC; where the service tells none it is that of our own answer."""
     (launch_id,) = deliver(make_record("a", 101))
     with ledger.writing() as connection:
-        ours = read_totals(connection, 1)["ask"].first_sent_at
+        ours = read_totals(connection, CampaignLaunches(1))["ask"].first_sent_at
         store_starts(connection, {launch_id: said})
     with ledger.reading() as connection:
-        totals = read_totals(connection, 1)["ask"]
+        totals = read_totals(connection, CampaignLaunches(1))["ask"]
     assert (totals.first_sent_at, totals.last_sent_at) == (kept or ours, kept or ours)
 
 
@@ -245,8 +247,8 @@ def test_replies_that_opt_out_are_found_by_their_authors(
             add_replies(connection, key.target, [OptOut(who, guid, "reply", "confirmed", "2026")])
     with ledger.reading() as connection:
         replies = list(iterate_opt_out_replies(connection, 1))
-        assert count_answered(connection, 1) == {"ask": 2}
-        assert count_answered(connection, 1, refused={"g1"}) == {"ask": 1}
+        assert count_answered(connection, CampaignLaunches(1)) == {"ask": 2}
+        assert count_answered(connection, CampaignLaunches(1), {"g1"}) == {"ask": 1}
     assert sorted((one.result_guid, one.state) for one in replies) == [
         ("g2", "confirmed"),
         ("g4", "confirmed"),

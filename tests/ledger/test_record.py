@@ -17,7 +17,7 @@ from runner.ledger.database import Ledger
 from runner.ledger.files.lockfile import parse_lockfile
 from runner.ledger.files.suppressions import HoldLine, OptOut, PauseLine, settle
 from runner.ledger.fingerprint import TargetKey, launch_key
-from runner.ledger.model import LaunchRecord, Outcome
+from runner.ledger.model import CampaignLaunches, LaunchRecord, Outcome
 from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.people.suppressions import iterate_entries
 from runner.ledger.record.campaign_record import Identity, enter_record, list_former_names, read_record
@@ -86,7 +86,7 @@ def test_ledger_and_lockfile_are_made_of_each_other(
         record = read_record(opened, replace(renamed, renamed_from=()))
         assert {name: len(people) for name, people in record.known.sent.items()} == {"ask": 3, "nudge": 1}
     with other.reading() as connection:
-        assert count_by_run(connection, 1) == [RunRow(LATE, 1, 2)]
+        assert count_by_run(connection, CampaignLaunches(1)) == [RunRow(LATE, 1, 2)]
 
 
 def test_an_older_lockfile_takes_nothing_and_a_newer_one_gives(
@@ -178,7 +178,7 @@ def test_an_adopted_launch_has_the_run_that_intended_it(
     fill(other, dump(make_record("a", 101)), text)
     for opened in (ledger, other):
         with opened.reading() as connection:
-            assert count_by_run(connection, 1) == [RunRow(EARLY, 1, 1)]
+            assert count_by_run(connection, CampaignLaunches(1)) == [RunRow(EARLY, 1, 1)]
 
 
 class TestCountedLockfile:
@@ -352,8 +352,8 @@ class TestRenamedMessage:
             "nudge": 1, "opener": 2,
         }  # fmt: skip
         with ledger.reading() as connection:
-            totals = read_totals(connection, 1, RENAMED)
-            assert not count_answered(connection, 1, RENAMED)
+            totals = read_totals(connection, CampaignLaunches(1, RENAMED))
+            assert not count_answered(connection, CampaignLaunches(1, RENAMED))
         assert (totals["opener"].sent, totals["opener"].unresolved) == (2, 1)
         new = rewrite(ledger, renamed)
         assert new.count('"message":"opener"') == new.count('"message":"nudge"') == 1

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Integer, Select, String, and_, bindparam, cas
 
 from runner.ledger.bulk import iterate_rows
 from runner.ledger.fingerprint import KnownPeople, OpenSession
-from runner.ledger.model import DATE, ENDED, on_occasion, parse_moment
+from runner.ledger.model import DATE, ENDED, CampaignLaunches, on_occasion, parse_moment
 from runner.ledger.people.pruned import IS_PRUNED
 from runner.ledger.record.unsettled import OPEN, REACHED, UNEXPLAINED
 from runner.ledger.results.differences import DIFFERS, KNOWN_AT, read_differences
@@ -224,7 +224,7 @@ def read_earlier(
     """Return some earlier messages of a campaign, and the answers to some questions, as `read` reads them."""
     if not wanted:
         return {}
-    differences = read_differences(connection, campaign_id, message_ids)
+    differences = read_differences(connection, CampaignLaunches(campaign_id, message_ids))
     found = {message: EarlierMessage(differences=differences.get(message)) for message in wanted}
     names = [name for name, current in message_ids.items() if current in wanted]
     reached: dict[int, EarlierLaunch] = {}

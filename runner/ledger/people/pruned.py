@@ -13,9 +13,10 @@ from sqlalchemy import Connection, and_, case, exists, func, select, update
 
 from runner.ledger.bulk import iterate_rows
 from runner.ledger.database import read_info, write_info
+from runner.ledger.model import CampaignLaunches
 from runner.ledger.people.forgotten import drop_results
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
-from runner.ledger.tables import PRUNED, campaigns, in_wave, launches, opt_outs, results
+from runner.ledger.tables import PRUNED, are_of, campaigns, launches, opt_outs, results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -57,7 +58,7 @@ class Prunable(NamedTuple):
 
 def find_prunable(connection: Connection, campaign_id: int, wave: str = "") -> Prunable:
     """Return what a campaign, or one wave of it, has that may be pruned."""
-    own = in_wave(campaign_id, wave)
+    own = are_of(CampaignLaunches(campaign_id, wave=wave))
     is_sent = launches.c.state == "sent"
     counts = (
         func.count(case((and_(is_sent, ~IS_PRUNED), 1))),
@@ -93,7 +94,7 @@ def prune_launches(
 
     An earlier report stays. `digest` is that of a definition's JSON text, which takes its place.
     """
-    own = in_wave(campaign_id, wave)
+    own = are_of(CampaignLaunches(campaign_id, wave=wave))
     drop_results(connection, results.c.launch_id.in_(select(launches.c.id).where(own)))
     written = select(launches.c.id, launches.c.definition).where(own, launches.c.definition.is_not(None))
     for number, text in connection.execute(written).all():

@@ -25,10 +25,12 @@ from runner.ledger.results.sendings import count_results, is_evidence
 from runner.ledger.tables import campaigns, launch_stats, launches, of_target, opt_ins, opt_outs, results
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
     from datetime import timedelta
 
     from sqlalchemy import ColumnElement
+
+    from runner.ledger.model import CampaignLaunches
 
 
 SCREENING = 3
@@ -99,14 +101,12 @@ def list_waiting(connection: Connection, target: str) -> list[ListedReply]:
     return [ListedReply(*row) for row in connection.execute(query)]
 
 
-def count_waiting(
-    connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str], wave: str = ""
-) -> Counter[str]:
-    """Return the replies to a campaign that `list_waiting` lists, by message id."""
+def count_waiting(connection: Connection, target: str, asked: CampaignLaunches) -> Counter[str]:
+    """Return the replies that `list_waiting` lists, by message id."""
     if not list_waiting(connection, target):
         return Counter()  # without reading all results
     is_doubtful = is_evidence(*_list_doubtful(target))
-    return count_results(connection, campaign_id, message_ids, is_doubtful, wave=wave)
+    return count_results(connection, asked, is_doubtful)
 
 
 def _list_doubtful(target: str) -> tuple[ColumnElement[bool], ...]:

@@ -27,10 +27,10 @@ from runner.ledger.fingerprint import launch_key
 from runner.ledger.model import LaunchRecord, Outcome, RecordedDeliveries, on_occasion
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED, iterate_launches
 from runner.ledger.tables import (
+    are_of,
     campaigns,
     deliveries,
     former_names,
-    in_wave,
     label_message,
     launches,
     select_held,
@@ -38,6 +38,8 @@ from runner.ledger.tables import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from runner.ledger.model import CampaignLaunches
 
 
 LOCKFILE_COLUMNS = (
@@ -242,15 +244,13 @@ def renew_launch_keys(
     return [(row.id, len(people)) for row, people in held]
 
 
-def count_states(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None, wave: str = ""
-) -> dict[tuple[str, str], int]:
-    """Return the number of recipients by message and the state of their latest launch, in a wave if any."""
+def count_states(connection: Connection, asked: CampaignLaunches) -> dict[tuple[str, str], int]:
+    """Return the number of recipients by message and the state of their latest launch."""
     # By launch, so that an index alone is read.
     people = select(func.count()).where(deliveries.c.launch_id == launches.c.id).scalar_subquery()
     query = (
-        select(label_message(message_ids), launches.c.state, func.sum(people))
-        .where(in_wave(campaign_id, wave))
+        select(label_message(asked), launches.c.state, func.sum(people))
+        .where(are_of(asked))
         .group_by("current_id", launches.c.state)
     )
     return {(message, state): int(count) for message, state, count in connection.execute(query) if count}

@@ -428,8 +428,11 @@ def hold_people(connection: Connection, campaign_id: int, launch: UnexplainedLau
         CLAIM.run(connection, rows)
 
 
-def list_unexplained(connection: Connection, campaign_id: int) -> list[UnexplainedLaunch]:
+def list_unexplained(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
+) -> list[UnexplainedLaunch]:
     """Return a campaign's unexplained launches, the earliest first."""
+    current = message_ids or {}
     are_theirs = launches.c.campaign_id == campaign_id, launches.c.state == UNEXPLAINED
     columns = "project_launch_guid", "tag", "intent_at", "definition", "detail", "occasion"
     found = []
@@ -438,7 +441,7 @@ def list_unexplained(connection: Connection, campaign_id: int) -> list[Unexplain
     ):
         people: dict[str, set[str]] = {}
         for message, person in held:
-            people.setdefault(message, set()).add(person)
+            people.setdefault(current.get(message, message), set()).add(person)
         definition, is_whole = json.loads(row.definition or "{}"), row.detail != _IN_PART
         guid, at = row.project_launch_guid, row.intent_at
         found.append(UnexplainedLaunch(guid, row.tag, at, definition, people, is_whole, row.occasion))

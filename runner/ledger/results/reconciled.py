@@ -15,9 +15,9 @@ from runner.ledger.report_model import LaunchCharges, MessageTotals, NamedCount
 from runner.ledger.results.result_feed import begin_revision, renew_edition
 from runner.ledger.results.sendings import BEGAN
 from runner.ledger.tables import (
+    are_of,
     campaigns,
     deliveries,
-    in_wave,
     label_message,
     launch_stats,
     launches,
@@ -29,7 +29,7 @@ from runner.ledger.tables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from runner.ledger.model import StoredResult, StoredSession
+    from runner.ledger.model import CampaignLaunches, StoredResult, StoredSession
 
 _GROUP = 500
 _BULK = 5_000
@@ -134,17 +134,15 @@ def store_measures(connection: Connection, rows: Iterable[LaunchMeasure]) -> Non
         insert_or_update(connection, launch_stats, [row._asdict() for row in group])
 
 
-def read_charges(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None, wave: str = ""
-) -> list[LaunchCharges]:
-    """Return a campaign's accepted launches, in a wave if there are any, by what they are paid by."""
+def read_charges(connection: Connection, asked: CampaignLaunches) -> list[LaunchCharges]:
+    """Return the accepted launches that are asked about, by what they are paid by."""
     stats = launch_stats.c
-    alike = label_message(message_ids), stats.countries, stats.segments_least, stats.segments_most
+    alike = label_message(asked), stats.countries, stats.segments_least, stats.segments_most
     counted = func.count(stats.num_renders), func.sum(stats.num_renders)
     query = (
         select(*alike, func.count(launches.c.id), *counted)
         .outerjoin(launch_stats, stats.launch_id == launches.c.id)
-        .where(in_wave(campaign_id, wave), launches.c.state == "sent")
+        .where(are_of(asked), launches.c.state == "sent")
         .group_by("current_id", *alike[1:])
         .order_by("current_id", *alike[1:])
     )
@@ -239,15 +237,13 @@ _STORE_SESSIONS = BulkStatement(_compose_sessions, [column.name for column in se
 _STORE_RESULTS = BulkStatement(_compose_results, [column.name for column in results.c])
 
 
-def read_totals(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None, wave: str = ""
-) -> dict[str, MessageTotals]:
-    """Return the counts of each message that has launches, in a wave if there are any, by message id."""
-    totals, people = {}, count_states(connection, campaign_id, message_ids, wave)
+def read_totals(connection: Connection, asked: CampaignLaunches) -> dict[str, MessageTotals]:
+    """Return the counts of each message that has launches, by message id."""
+    totals, people = {}, count_states(connection, asked)
     stats = launch_stats.c
     query = (
         select(
-            label_message(message_ids),
+            label_message(asked),
             func.count(launches.c.id),
             func.min(BEGAN),
             func.max(BEGAN),
@@ -256,7 +252,7 @@ def read_totals(
             *(sum_up(stats[name]) for name in _SUMMED for sum_up in (func.count, func.sum)),
         )
         .outerjoin(launch_stats, stats.launch_id == launches.c.id)
-        .where(in_wave(campaign_id, wave), launches.c.state == "sent")
+        .where(are_of(asked), launches.c.state == "sent")
         .group_by("current_id")
     )
     for message, count, first, last, reconciled, reconciled_at, *sums in connection.execute(query):

@@ -11,14 +11,14 @@ from sqlalchemy import case, exists, func, literal, select
 from runner.ledger.database import insert_missing
 from runner.ledger.model import AudienceFigures, Run
 from runner.ledger.report_model import RunRow
-from runner.ledger.tables import in_wave, info, launches, runs
+from runner.ledger.tables import are_of, info, launches, runs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from sqlalchemy import ColumnElement, Connection
 
-    from runner.ledger.model import LaunchState
+    from runner.ledger.model import CampaignLaunches, LaunchState
 
 
 _BY_TIME = (runs.c.started_at, runs.c.id)
@@ -69,15 +69,15 @@ def _parse(text: str | None) -> AudienceFigures | None:
     return None if text is None else msgspec.json.decode(text, type=AudienceFigures)
 
 
-def count_by_run(connection: Connection, campaign_id: int, wave: str = "") -> list[RunRow]:
-    """Return launches and recipients of a campaign by run, the earliest first."""
+def count_by_run(connection: Connection, asked: CampaignLaunches) -> list[RunRow]:
+    """Return launches and recipients by run, the earliest first."""
     counted = (
         select(launches.c.run, func.count(), func.sum(launches.c.recipients))
-        .where(in_wave(campaign_id, wave), launches.c.state == "sent")
+        .where(are_of(asked), launches.c.state == "sent")
         .group_by(launches.c.run)
     )
     sent = {run: (number, int(recipients)) for run, number, recipients in connection.execute(counted)}
-    return [RunRow(run, *sent[run.id]) for run in read_runs(connection, campaign_id) if run.id in sent]
+    return [RunRow(run, *sent[run.id]) for run in read_runs(connection, asked.campaign_id) if run.id in sent]
 
 
 def make_run(
