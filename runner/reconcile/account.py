@@ -13,12 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.ledger.model import parse_moment
-from runner.ledger.people.replies import (
-    AccountMark,
-    read_account_mark,
-    settle_placed,
-    write_account_mark,
-)
+from runner.ledger.people.replies import AccountMark, read_account_mark, settle_placed, write_account_mark
 from runner.ledger.results.result_feed import read_version
 from runner.optout.reply import find_offered
 from runner.reconcile.ingest import Owners, ResultIngest, leave_out_strangers

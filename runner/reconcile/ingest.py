@@ -12,12 +12,7 @@ from runner.ledger.people.pruned import find_pruned
 from runner.ledger.people.replies import find_owners
 from runner.ledger.record.deliveries import read_definitions
 from runner.ledger.report_model import ORDER_UNKNOWN
-from runner.ledger.results.reconciled import (
-    find_texted,
-    list_untexted,
-    note_strangers,
-    store_results,
-)
+from runner.ledger.results.reconciled import find_texted, list_untexted, note_strangers, store_results
 from runner.optout.non_answer import find_non_answer
 from runner.optout.reply import find_offered
 from runner.reconcile.replies import ReplyScreen

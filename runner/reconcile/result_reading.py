@@ -352,8 +352,7 @@ class ResultReading:
     def _store(self, pages: Sequence[Page[ResultRecord]]) -> Stored:
         """Store the results of some pages, of some launches' lists or a tag's."""
         stored = self._ingest.store(
-            [one for page in pages for one in page.records],
-            [one for page in pages for one in page.partial],
+            [one for page in pages for one in page.records], [one for page in pages for one in page.partial]
         )
         self.context.observe_progress(stored.count)
         for one in (*(one for page in pages for one in page.unreadable), *stored.unreadable):

@@ -12,14 +12,7 @@ from runner.campaign.scales import read_points
 from runner.report.facts import AnswerReading, GroupTally, PooledOutline, QuestionOutline, Tally
 from runner.report.people_model import ColumnReport, GroupReport
 from runner.report.question_model import QuestionReport, ResponseCount, Score
-from runner.report.scores import (
-    Z_95,
-    add_mean,
-    divide,
-    net_promoter_score,
-    rate_response,
-    satisfaction_score,
-)
+from runner.report.scores import Z_95, add_mean, divide, net_promoter_score, rate_response, satisfaction_score
 from runner.source.normalize import fold_answer
 from runner.wording import hide_phones
 

@@ -9,12 +9,7 @@ from math import cbrt, erfc, exp, gamma, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from runner.report.question_model import (
-    FEW_ANSWERS,
-    NPS_PSEUDO_ANSWERS,
-    NetPromoterScore,
-    SatisfactionScore,
-)
+from runner.report.question_model import FEW_ANSWERS, NPS_PSEUDO_ANSWERS, NetPromoterScore, SatisfactionScore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

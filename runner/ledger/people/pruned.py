@@ -84,11 +84,7 @@ IS_PRUNED = func.coalesce(launches.c.detail, "") == PRUNED
 
 
 def prune_launches(
-    connection: Connection,
-    campaign_id: int,
-    wave: str,
-    kept: KeptFigures,
-    digest: Callable[[str], str],
+    connection: Connection, campaign_id: int, wave: str, kept: KeptFigures, digest: Callable[[str], str]
 ) -> None:
     """Remove the texts and answers of a campaign, or of one wave of it, and keep its figures.
 

@@ -52,11 +52,7 @@ def count_sent(connection: Connection, asked: CampaignLaunches, since: str) -> d
     sums = (case((is_sent, recipients), else_=0), case((is_sent, 0), else_=recipients))
     query = (
         select(label_message(asked), *map(func.sum, sums))
-        .where(
-            are_of(asked),
-            launches.c.state.in_(("sent", "rejected")),
-            launches.c.outcome_at >= since,
-        )
+        .where(are_of(asked), launches.c.state.in_(("sent", "rejected")), launches.c.outcome_at >= since)
         .group_by("current_id")
     )
     return {message: SentCount(*map(int, counts)) for message, *counts in connection.execute(query)}

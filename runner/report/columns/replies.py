@@ -105,9 +105,7 @@ def read_replies(
     """
     slots = list(_list_slots(outline, {(message, arm) for message, _, _, arm, *_ in found}))
     engine.fill(
-        "asked",
-        _ASKED,
-        [(slot, *row, _kind_of(question)) for slot, (*row, question) in enumerate(slots)],
+        "asked", _ASKED, [(slot, *row, _kind_of(question)) for slot, (*row, question) in enumerate(slots)]
     )
     engine.fill(
         "offered",
