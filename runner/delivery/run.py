@@ -24,8 +24,15 @@ from typing import TYPE_CHECKING, Self
 from runner.delivery.delivery_summary import ENOUGH, OPTED_OUT, PAUSED, TOO_LATE, DeliverySummary
 from runner.delivery.eligibility import Admission
 from runner.delivery.order import InFlightLaunch, MessageOrder, iterate_in_flight
-from runner.delivery.pace import FEWEST_FAILURES, Breaker, Margin
-from runner.delivery.retry import DEFAULT_POLICY, Retrier, RetryPolicy, WithheldError
+from runner.delivery.pace import (
+    DEFAULT_POLICY,
+    FEWEST_FAILURES,
+    Breaker,
+    Margin,
+    Retrier,
+    RetryPolicy,
+    WithheldError,
+)
 from runner.errors import RunnerError
 from runner.ledger.locks.campaign_lock import CampaignLock
 from runner.ledger.model import Outcome, format_moment
@@ -43,8 +50,7 @@ if TYPE_CHECKING:
 
     from runner.delivery.campaign_ref import CampaignRef
     from runner.delivery.eligibility import EligibilityCheck
-    from runner.delivery.pace import Pace
-    from runner.delivery.retry import Send
+    from runner.delivery.pace import Pace, Send
     from runner.ledger.model import Intent, LaunchState, Run
     from runner.plan.model import PlannedLaunch
 

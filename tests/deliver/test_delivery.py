@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.campaign.message_model import Message
-from runner.delivery.pace import Pace
-from runner.delivery.retry import RetryPolicy
+from runner.delivery.pace import Pace, RetryPolicy
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.record.deliveries import enter_campaign
