@@ -135,8 +135,5 @@ class BulkStatement:
         kind: Any = type(connection.dialect)
         statement = self._compose(connection)
         compiled = statement.compile(dialect=kind(paramstyle="qmark"), column_keys=self._columns)
-        columns = compiled.positiontup or []
-        if columns != self._columns:
-            raise ValueError(self._columns)
-        one = f"({', '.join('?' * len(columns))})"
+        one = f"({', '.join('?' * len(compiled.positiontup or ()))})"
         return str(compiled).replace(one, ", ".join([one] * size), 1)

@@ -49,8 +49,6 @@ LOCKFILE_COLUMNS = (
 _REACHED_NOBODY = ("not_sent", "rejected")
 _GROUP = 5_000
 _FEW = 500
-# As `json.dumps` writes the key; within a text its quotes would be escaped.
-_QUESTIONS = '"questions":'
 _RECORD_OUTCOMES = BulkStatement(
     lambda _: (
         update(launches)
@@ -286,15 +284,10 @@ def note_tried_again(connection: Connection, freed: Collection[int], detail: str
         connection.execute(update(launches).where(are_free).values(detail=detail))
 
 
-def asks_something(definition: str) -> bool:
-    """Return whether a launch has open sessions once it is sent."""
-    return _QUESTIONS in definition
-
-
 def describe_sessions(definition: str) -> dict[str, bool]:
     """Return the columns of a launch on sessions: whether its own stay open, and whether it ends others."""
-    ends_others = json.loads(definition).get("complete_existing_sessions") is True
-    return {"asks": asks_something(definition), "ends_others": ends_others}
+    sent = json.loads(definition)
+    return {"asks": "questions" in sent, "ends_others": sent.get("complete_existing_sessions") is True}
 
 
 def note_open(connection: Connection, launch_ids: Iterable[int], *, is_open: bool) -> None:

@@ -49,10 +49,6 @@ def write_number(number: Fraction | float | None, places: int = 2) -> str:
     return NOT_DEFINED if number is None else _round(number, places)
 
 
-def _choose_places(people: int | None) -> int:
-    return 0 if people is not None and people < FEW_PEOPLE else 1
-
-
 def _round(number: Fraction | float, places: int, sign: str = "") -> str:
     rounded = round(number, places) if isinstance(number, float) else round_exactly(number, places)
     # Adding zero turns minus zero into zero, which has no sign.
@@ -103,7 +99,7 @@ class Measure:
         return f"{low} to {high}{self.points}"
 
     def _round(self, value: Fraction | float, counted: int | None, *, is_signed: bool) -> str:
-        places = self.decimals + _choose_places(counted)
+        places = self.decimals + (counted is None or counted >= FEW_PEOPLE)
         return _round(self.factor * value, places, "+" if is_signed else "")
 
 
