@@ -46,24 +46,16 @@ def _table(name: str, *items: Any) -> Table:
     return Table(name, metadata, *items)
 
 
-def _text(name: str) -> Column[str]:
-    return Column(name, LedgerString, nullable=False)
-
-
 def _number(name: str) -> Column[int]:
     return Column(name, Integer, nullable=False)
 
 
-def _key(name: str) -> Column[str]:
-    return Column(name, LedgerString, primary_key=True)
-
-
 def _keys(*names: str) -> list[Column[str]]:
-    return [_key(name) for name in names]
+    return [Column(name, LedgerString, primary_key=True) for name in names]
 
 
 def _texts(*names: str) -> list[Column[str]]:
-    return [_text(name) for name in names]
+    return [Column(name, LedgerString, nullable=False) for name in names]
 
 
 def _campaign_key() -> Column[int]:
@@ -76,7 +68,7 @@ def _launch_key() -> Column[int]:
 
 # Facts about the ledger as a whole: its version, the keys of targets, marks of what was read; and, without a
 # value, what it has everything of (see `note_absorbed`).
-info = _table("ledger_info", _key("name"), _text("value"))
+info = _table("ledger_info", *_keys("name"), *_texts("value"))
 
 campaigns = _table(
     "campaigns",
@@ -94,9 +86,9 @@ launches = _table(
     Column("occasion", LedgerString, nullable=False, server_default=""),  # empty if a message goes once
     Column("arm", LedgerString),  # of a message with several arms, if known
     _number("recipients"),
-    _text("state"),
+    *_texts("state"),
     Column("project_launch_guid", LedgerString),
-    _text("intent_at"),
+    *_texts("intent_at"),
     Column("outcome_at", LedgerString),
     Column("run", LedgerString),  # of `runs`; null for launches that were found at the service
     # True if it asks something, as far as is known.
@@ -149,7 +141,7 @@ launch_stats = _table(
 results = _table(
     "results",
     _launch_key(),
-    _key("result_guid"),
+    *_keys("result_guid"),
     *_texts("participant", "question_guid", "question_tag"),
     Column("question_text", LedgerText, nullable=False),
     _number("question_display_order"),  # or `ORDER_UNKNOWN`
@@ -167,7 +159,7 @@ results = _table(
 locks = _table(
     "locks",
     *_keys("target", "campaign"),
-    *(_number("term"), _text("host"), _number("process"), _text("since")),
+    *(_number("term"), *_texts("host"), _number("process"), *_texts("since")),
     Column("run_url", LedgerString),
 )
 
@@ -178,28 +170,27 @@ former_names = _table("former_names", _campaign_key(), *_keys("message", "name")
 # One row for each piece of evidence of an opt-out: a dismissed reply stays dismissed and the next one counts.
 opt_outs = _table(
     "opt_outs",
-    _key("target"),
-    _key("fingerprint"),
-    _key("evidence"),  # a reply's result_guid; else the source's own name
+    *_keys("target", "fingerprint"),
+    *_keys("evidence"),  # a reply's result_guid; else the source's own name
     *_texts("source", "state", "at"),
 )
 
 # Replies that ask for texts again; a person's decision on one is among the opt-outs.
 opt_ins = _table(
     "opt_ins",
-    _key("target"),
-    _key("evidence"),  # the reply's result_guid
-    _text("fingerprint"),
-    _text("created"),  # the service's text
-    _text("at"),
+    *_keys("target"),
+    *_keys("evidence"),  # the reply's result_guid
+    *_texts("fingerprint"),
+    *_texts("created"),  # the service's text
+    *_texts("at"),
 )
 
 # The sessions of launches with their participants, as last listed by the service.
 sessions = _table(
     "sessions",
     _launch_key(),
-    _key("participant"),
-    _text("status"),  # the service's, in capitals
+    *_keys("participant"),
+    *_texts("status"),  # the service's, in capitals
     Column("stopped", Boolean, nullable=False),  # an opt-out ended or prevented it
     Column("blocked", Boolean, nullable=False),  # an opt-out prevented it
     Column("replaced", Boolean, nullable=False),  # a later send of the same account ended it
@@ -210,8 +201,8 @@ sessions = _table(
 audiences = _table(
     "audiences",
     _campaign_key(),
-    _key("message"),
-    _text("planned_at"),
+    *_keys("message"),
+    *_texts("planned_at"),
     _number("recipients"),
     Column("dispositions", LedgerText, nullable=False),  # a JSON object: recipients by disposition
 )
@@ -219,7 +210,7 @@ audiences = _table(
 # Each `apply` that was about to send: its commit, plan and CI job, in the order of `Run`.
 runs = _table(
     "runs",
-    _key("id"),
+    *_keys("id"),
     *_texts("started_at", "plan_digest"),
     Column("commit", LedgerString),
     Column("dirty", Boolean, nullable=False),
@@ -228,11 +219,11 @@ runs = _table(
 )
 
 # Launches under a campaign's tags that a person has declared foreign.
-dismissed_launches = _table("dismissed_launches", _campaign_key(), _key("project_launch_guid"))
+dismissed_launches = _table("dismissed_launches", _campaign_key(), *_keys("project_launch_guid"))
 
 # A random mark for each revision of the results: after restoring a backup, revisions repeat with other marks.
 result_revisions = _table(
-    "result_revisions", Column("revision", Integer, primary_key=True, autoincrement=False), _text("mark")
+    "result_revisions", Column("revision", Integer, primary_key=True, autoincrement=False), *_texts("mark")
 )
 
 # The latest decision to pause or resume each campaign.

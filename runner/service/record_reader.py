@@ -26,7 +26,7 @@ _MARKS = re.compile(r"[\s.()\[\]\-\u2010-\u2015\u2212]")
 """Characters between a number's digits: blanks, dots, brackets and dashes."""
 _INTEGERS = range(-(2**31), 2**31)
 """Range of a ledger's integers."""
-_OPTIONAL = frozenset({"Count", "Place", "Detail"})
+_OPTIONAL = frozenset({"Count", "Detail"})
 """The types of the fields that a record may leave out."""
 _FIELDS = {
     kind.kind: [
@@ -131,7 +131,6 @@ def _read_states(name: str, sessions: Any) -> tuple[str, ...]:
 _READERS: dict[str, Callable[[Any], Any]] = {
     "int": _read_integer,
     "Count": _read_count,
-    "Place": _read_count,
     "str": _read_text,
     "Detail": _read_text,
     "Name": _read_name,

@@ -62,17 +62,9 @@ def store_audiences(
     connection: Connection, campaign_id: int, rows: Iterable[AudienceRow], step: AppliedStep | None = None
 ) -> None:
     """Replace the audiences of messages, and the open step, with those that an `apply` found."""
-    found = [
-        {
-            "campaign_id": campaign_id,
-            "message": row.message,
-            "planned_at": row.planned_at,
-            "recipients": row.recipients,
-            "dispositions": json.dumps(dict(row.dispositions), sort_keys=True),
-        }
-        for row in rows
-    ]
-    insert_or_update(connection, audiences, found)
+    found = [(asdict(row), json.dumps(dict(row.dispositions), sort_keys=True)) for row in rows]
+    entered = [{**row, "campaign_id": campaign_id, "dispositions": written} for row, written in found]
+    insert_or_update(connection, audiences, entered)
     told = "" if step is None else json.dumps([step.number, step.steps, str(step.share), step.people])
     if told or read_info(connection, f"rollout/{campaign_id}"):
         write_info(connection, f"rollout/{campaign_id}", told)
