@@ -214,19 +214,13 @@ class AppliedStep(Part, frozen=True):
     people: Count
 
 
-@dataclass(frozen=True, slots=True)
-class OptOutReply:
-    """A result that is evidence of an opt-out, of this `state`.
-
-    `message` is the id in the ledger; `participant`, a pseudonym.
-    """
+class OptOutReply(NamedTuple):
+    """A result that is evidence of an opt-out, of this `state`."""
 
     launch_id: int
-    message: str
     result_guid: str
-    participant: str
-    state: str
     response: str
+    state: str
 
 
 @dataclass(frozen=True, slots=True)

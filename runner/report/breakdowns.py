@@ -167,14 +167,12 @@ def _choose_scoreless(
     """Return the groups whose score of a question is left out, by its number, with the hidden groups."""
     chosen = {}
     for number, pooled in enumerate(questions):
-        scores = {
-            name: score_question(pooled.question, group.readings.get(number, {})).score
+        scores = (
+            (name, score_question(pooled.question, group.readings.get(number, {})).score)
             for name, group in groups.items()
-        }
+        )
         # Groups without an answer have no score, and reveal nothing.
-        counted = {
-            name: score.counted for name, score in scores.items() if score is not None and score.counted
-        }
+        counted = {name: score.counted for name, score in scores if score is not None and score.counted}
         chosen[number] = _choose_small(counted, least, hidden)
     return chosen
 

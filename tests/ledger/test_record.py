@@ -17,7 +17,7 @@ from runner.ledger.database import Ledger
 from runner.ledger.files.lockfile import parse_lockfile
 from runner.ledger.files.suppressions import HoldLine, OptOut, PauseLine, settle
 from runner.ledger.fingerprint import TargetKey, launch_key
-from runner.ledger.model import CampaignLaunches, LaunchRecord, Outcome
+from runner.ledger.model import CampaignLaunches, LaunchRecord, Outcome, Run
 from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.people.suppressions import iterate_entries
 from runner.ledger.record.campaign_record import Identity, enter_record, list_former_names, read_record
@@ -26,7 +26,7 @@ from runner.ledger.record.entry import dismiss_launches, list_unexplained, read_
 from runner.ledger.record.unsettled import list_unsettled
 from runner.ledger.report_model import RunRow
 from runner.ledger.results.reconciled import read_totals
-from runner.ledger.results.runs import count_by_run, enter_runs, make_run
+from runner.ledger.results.runs import count_by_run, enter_runs, name_run
 from runner.ledger.results.sendings import count_answered
 from tests.keys import OTHER_STATE_KEY, STATE_KEY
 from tests.ledger.conftest import AT, FILE, KEY, absorb, dump, fill, rewrite
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
 
-EARLY = make_run("2026-11-20T11:00:00.000000Z", "ab" * 16)
-LATE = make_run("2026-11-21T11:00:00.000000Z", "cd" * 16, "9d" * 20, dirty=True, triggered_by="ada")
+EARLY = name_run(Run("", "2026-11-20T11:00:00.000000Z", "ab" * 16))
+LATE = name_run(Run("", "2026-11-21T11:00:00.000000Z", "cd" * 16, "9d" * 20, dirty=True, triggered_by="ada"))
 
 
 @pytest.fixture

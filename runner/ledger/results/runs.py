@@ -80,21 +80,8 @@ def count_by_run(connection: Connection, asked: CampaignLaunches) -> list[RunRow
     return [RunRow(run, *sent[run.id]) for run in read_runs(connection, asked.campaign_id) if run.id in sent]
 
 
-def make_run(
-    started_at: str,
-    plan_digest: str,
-    commit: str | None = None,
-    *,
-    dirty: bool = False,
-    run_url: str | None = None,
-    triggered_by: str | None = None,
-) -> Run:
-    """Return a run with the id of its fields, given as in `Run`."""
-    return add_audience(Run("", started_at, plan_digest, commit, dirty, run_url, triggered_by), None)
-
-
-def add_audience(run: Run, audience: AudienceFigures | None) -> Run:
-    """Return a run with what the audience that it sends to is like, and the id of its fields."""
+def name_run(run: Run, audience: AudienceFigures | None = None) -> Run:
+    """Return a run with what the audience that it sends to is like, if known, and the id of its fields."""
     run = msgspec.structs.replace(run, id="", audience=audience)
     said = blake2b(msgspec.json.encode(run, order="sorted"), digest_size=_BITS // 8)
     return msgspec.structs.replace(run, id=said.hexdigest())

@@ -194,12 +194,7 @@ def iterate_opt_out_replies(connection: Connection, campaign_id: int) -> Iterato
     is_it = and_(results.c.launch_id == deliveries.c.launch_id, results.c.result_guid == opt_outs.c.evidence)
     query = (
         select(
-            results.c.launch_id,
-            deliveries.c.message,
-            results.c.result_guid,
-            results.c.participant,
-            opt_outs.c.state,
-            results.c.result_response,
+            *(results.c[name] for name in ("launch_id", "result_guid", "result_response")), opt_outs.c.state
         )
         .select_from(opt_outs)
         .join(deliveries, is_theirs)
@@ -207,8 +202,7 @@ def iterate_opt_out_replies(connection: Connection, campaign_id: int) -> Iterato
         .where(*by_reply)
         .execution_options(yield_per=_PORTION)
     )
-    for row in connection.execute(query):
-        yield OptOutReply(*row)
+    yield from map(OptOutReply._make, connection.execute(query))
 
 
 def count_left_out(connection: Connection, asked: CampaignLaunches) -> Counter[str]:
