@@ -146,9 +146,6 @@ def _outline_questions(campaign: Campaign, compiler: TextCompiler, message: Mess
             text=compiler.outline(question.text, campaign.vars),
             responses=tuple(compiler.outline(response, campaign.vars) for response in question.responses),
             scale=question.scale,
-            conclude_on=compiler.outline(question.conclude_on, campaign.vars)
-            if question.conclude_on
-            else None,
             values=question.values,
             translations=outline_responses(campaign, compiler, question),
             endings=outline_all(campaign, compiler, question.conclude_on) if question.conclude_on else (),

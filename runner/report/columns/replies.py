@@ -147,7 +147,7 @@ def _list_offered(question: QuestionOutline) -> set[str]:
     texts = (
         *chain.from_iterable(question.all_responses),
         *find_places(question.all_responses),
-        *question.all_endings,
+        *question.endings,
     )
     # The engine has neither case folding, as of ß, nor compatibility forms: it has either of these.
     return {folded for text in texts for folded in (fold_answer(text), text.strip().lower())}
@@ -161,7 +161,7 @@ def build_reader(question: QuestionOutline) -> Callable[[str, str], AnswerReadin
     wants one.
     """
     places = find_places(question.all_responses)
-    endings = find_endings(question.all_responses, question.all_endings)
+    endings = find_endings(question.all_responses, question.endings)
     points = read_points(question.scale, question.responses, question.values)
 
     def read(answer: str, response: str) -> AnswerReading:
