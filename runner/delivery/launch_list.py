@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from runner.delivery.comparison import is_tagged
-from runner.ledger.model import format_moment, parse_moment
+from runner.ledger.model import format_moment
 from runner.ledger.record.unsettled import list_known
 from runner.service.paging import list_launches
 from runner.source.normalize import normalize_guid
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 
 _ABOUT = timedelta(days=1)
 """The time before the moment in question from which a list has to show known launches."""
-
-
-def write_moment(started: str, otherwise: str) -> str:
-    """Return a launch's start as records write it, UTC and ISO 8601; `otherwise` if it cannot be read."""
-    moment = parse_moment(started)
-    return format_moment(moment) if moment else otherwise
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,10 @@ from runner.delivery.comparison import (
     may_have_tag,
     name_tag,
 )
-from runner.delivery.launch_list import NO_LAUNCHES, LaunchListing, read_listing, write_moment
+from runner.delivery.launch_list import NO_LAUNCHES, LaunchListing, read_listing
 from runner.errors import ServiceError
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.model import LaunchRecord, Outcome, parse_moment
+from runner.ledger.model import LaunchRecord, Outcome, parse_moment, write_moment
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.record.entry import (

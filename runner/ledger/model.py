@@ -282,6 +282,12 @@ def parse_moment(text: str) -> datetime | None:
         return None
 
 
+def write_moment(text: str, otherwise: str = "") -> str:
+    """Return a time of the service as `format_moment` has it; `otherwise` if it cannot be read."""
+    moment = parse_moment(text)
+    return format_moment(moment) if moment else otherwise
+
+
 def find_later_moment(at: str, latest: str | None) -> str:
     """Return a moment, or one just after `latest` if that is later: a clock set back undoes nothing."""
     if latest is None or latest < at:

@@ -287,14 +287,10 @@ def note_ends(connection: LedgerConnection, read: Iterable[tuple[ReadLaunch, Sta
                 continue
             opened.add(launch.launch_id)
             launch.is_open = True
-        if _have_ended(stat, launch) and _UNDER_WAY.isdisjoint(stat.statuses):
+        is_idle = stat.num_active_sessions == stat.num_queued_sessions == 0
+        have_ended = is_idle and (stat.num_complete_sessions or 0) >= launch.recipients
+        if have_ended and _UNDER_WAY.isdisjoint(stat.statuses):
             closed.add(launch.launch_id)
             launch.is_open = False
     note_open(connection, sorted(opened), is_open=True)
     note_open(connection, sorted(closed), is_open=False)
-
-
-def _have_ended(stat: StatRecord, launch: ReadLaunch) -> bool:
-    """Return whether all sessions of a launch have ended, by the service's counts."""
-    is_idle = stat.num_active_sessions == stat.num_queued_sessions == 0
-    return is_idle and (stat.num_complete_sessions or 0) >= launch.recipients

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from runner.campaign.model import Campaign
-    from runner.ledger.report_model import OptOutReply
     from runner.ledger.target_key import LedgerConnection
     from runner.report.facts import Way
     from runner.source.money import Prices
@@ -200,21 +199,12 @@ def read_refusals(connection: LedgerConnection, campaign_id: int) -> dict[tuple[
     """Return a campaign's results that opt out, and so are no answers.
 
     The keys are the ledger's number of the launch and `result_guid`; the values, whether it is an opt-out on
-    record: its author may have been let in again.
+    record: its author may have been let in again, and has still not answered by writing STOP. A doubtful one
+    is an answer until somebody confirms that it opts out.
     """
     return {
         (reply.launch_id, reply.result_guid): reply.state == "confirmed"
         for reply in iterate_opt_out_replies(connection, campaign_id)
-        if _opts_out(reply)
+        if reply.state == "confirmed"
+        or (reply.state == "dismissed" and classify(reply.response).kind == "sure")
     }
-
-
-def _opts_out(reply: OptOutReply) -> bool:
-    """Return whether a result is an opt-out, and so no answer.
-
-    One that a person confirmed, or that needed no decision, is; a doubtful one is an answer until somebody
-    confirms that it opts out. Who was let in again has still not answered by writing STOP.
-    """
-    if reply.state == "dismissed":
-        return classify(reply.response).kind == "sure"
-    return reply.state == "confirmed"

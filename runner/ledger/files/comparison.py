@@ -173,11 +173,8 @@ def _unite_lockfiles(file: Path, one: Lockfile, other: Lockfile) -> str:
         raise LOCKFILE.fail(file, "was merged, and its sides don't agree on campaign")
     blocks: dict[str, list[SealedLine]] = {}
     for name, order in _ORDER.items():
-        found = {_strip(line): line for side in (one, other) for line in getattr(side, name)}
+        lines = [line for side in (one, other) for line in getattr(side, name)]
+        found = {dump_line(msgspec.structs.replace(line, seal="")): line for line in lines}
         if found or (name == "launches" and not (one.counts or other.counts)):
             blocks[name] = sorted(found.values(), key=attrgetter(*order))
     return "".join(LOCKFILE.dump(one.target, one.key_fingerprint, blocks, campaign=min(current)))
-
-
-def _strip(line: SealedLine) -> str:
-    return dump_line(msgspec.structs.replace(line, seal=""))

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_
 
 from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into, insert_or_update
-from runner.ledger.model import format_moment, parse_moment
+from runner.ledger.model import write_moment
 from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
 from runner.ledger.report_model import LaunchCharges, MessageTotals, NamedCount
@@ -97,7 +97,7 @@ def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
 
     They are known before a launch has results.
     """
-    for group in map(dict, divide(((key, _write_start(start)) for key, start in starts.items()), _GROUP)):
+    for group in map(dict, divide(((key, write_moment(start)) for key, start in starts.items()), _GROUP)):
         known_start = launch_stats.c.project_launch_start
         query = select(launch_stats.c.launch_id, known_start).where(launch_stats.c.launch_id.in_(group))
         known = {row.launch_id: row.project_launch_start for row in connection.execute(query)}
@@ -203,12 +203,6 @@ def note_strangers(connection: Connection, strangers: Iterable[Untexted]) -> Non
     for one in strangers:
         is_it = and_(results.c.launch_id == one.launch_id, results.c.result_guid == one.result_guid)
         connection.execute(update(results).where(is_it).values(changed))
-
-
-def _write_start(text: str) -> str:
-    """Return a time of the service as sortable text; empty if it is invalid."""
-    moment = parse_moment(text)
-    return "" if moment is None else format_moment(moment)
 
 
 def _compose_results(connection: Connection) -> Insert:

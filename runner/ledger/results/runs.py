@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -62,11 +63,8 @@ def was_sent(connection: Connection, campaign_id: int) -> bool:
 
 def _read(connection: Connection, condition: ColumnElement[bool]) -> list[Run]:
     rows = connection.execute(_SELECT.where(condition).order_by(*_BY_TIME))
-    return [msgspec.structs.replace(Run(*row), audience=_parse(text)) for *row, text in map(tuple, rows)]
-
-
-def _parse(text: str | None) -> AudienceFigures | None:
-    return None if text is None else msgspec.json.decode(text, type=AudienceFigures)
+    decode = partial(msgspec.json.decode, type=AudienceFigures)
+    return [Run(*row, audience=text and decode(text)) for *row, text in map(tuple, rows)]
 
 
 def count_by_run(connection: Connection, asked: CampaignLaunches) -> list[RunRow]:
