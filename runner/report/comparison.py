@@ -255,12 +255,15 @@ def _compare(
     plain, reach = _judge(arm, against, SIGNIFICANCE / comparisons, at_every_look=at_every_look)
     p_value = None if plain is None else min(1.0, comparisons * plain)
     interval = _subtract(arm, against, reach)
+    # A test and an interval are two methods: where they say otherwise, the test counts.
+    if p_value is not None and interval and (p_value < SIGNIFICANCE) != (interval[0] > 0 or interval[1] < 0):
+        interval = None
     return PairComparison(
         measure=measure,
         arm=arm.name,
         against=against.name,
         difference=arm.value - against.value,
-        interval=interval if _agree(p_value, interval) else None,
+        interval=interval,
         p_value=p_value,
         verdict=judge(p_value, is_enough=are_enough((arm, against))),
     )
@@ -271,13 +274,6 @@ def judge(p_value: float | None, *, is_enough: bool) -> Verdict:
     if p_value is None or not is_enough:
         return "too_few"
     return "differs" if p_value < SIGNIFICANCE else "no_difference_shown"
-
-
-def _agree(p_value: float | None, interval: Interval | None) -> bool:
-    """Return whether a test and an interval, which are two methods, say the same."""
-    if p_value is None or interval is None:
-        return True
-    return (p_value < SIGNIFICANCE) == (interval[0] > 0 or interval[1] < 0)
 
 
 def compare_waves(measure: Compared, wave: Sample, last: Sample) -> Change | None:

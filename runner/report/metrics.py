@@ -72,8 +72,15 @@ class _Message:
 
     facts: CampaignFacts
     outline: MessageOutline
-    totals: MessageTotals
-    tally: MessageTally
+    counted: CampaignTally
+
+    @property
+    def totals(self) -> MessageTotals:
+        return self.facts.totals.get(self.outline.id, MessageTotals(self.outline.id))
+
+    @property
+    def tally(self) -> MessageTally:
+        return self.counted.messages.get(self.outline.id, MessageTally())
 
     @property
     def differences(self) -> OpenDifferences | None:
@@ -113,15 +120,7 @@ class _Message:
 def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_GROUP) -> CampaignReport:
     """Return a campaign's metrics. Groups of fewer than `least` people are not shown."""
     outline = facts.outline
-    messages = {
-        one.id: _Message(
-            facts,
-            one,
-            facts.totals.get(one.id, MessageTotals(one.id)),
-            tally.messages.get(one.id, MessageTally()),
-        )
-        for one in outline.messages
-    }
+    messages = {one.id: _Message(facts, one, tally) for one in outline.messages}
     is_read = all(one.is_read for one in messages.values())
     reported = tuple(map(_summarise_message, messages.values()))
     people = _summarise_people(facts, tally.people, messages)
@@ -395,12 +394,9 @@ def _compare_counts(totals: MessageTotals, tally: MessageTally, forgotten: int) 
         # Surplus results are no longer listed by the service, or are listed under other guids.
         remedy = (
             " “runner reconcile --full” looks which are not listed any more; “--drop-unlisted” removes them."
-            if tally.results > totals.results
-            else ""
         )
-        yield (
-            f"Results that the service counts: {totals.results:,}; in the ledger: {tally.results:,}.{remedy}"
-        )
+        found = f"Results that the service counts: {totals.results:,}; in the ledger: {tally.results:,}."
+        yield f"{found}{remedy if tally.results > totals.results else ''}"
     if totals.queued is None or totals.active is None or totals.complete is None:
         return
     sessions = totals.queued + totals.active + totals.complete

@@ -169,12 +169,8 @@ def iterate_opt_outs(
 
 def count_opt_outs(connection: Connection, target: str) -> dict[State, int]:
     """Return the number of rows by state."""
-    query = (
-        select(opt_outs.c.state, func.count().label("number"))
-        .where(opt_outs.c.target == target)
-        .group_by(opt_outs.c.state)
-    )
-    return {row.state: row.number for row in connection.execute(query)}
+    counted = select(opt_outs.c.state, func.count()).where(opt_outs.c.target == target)
+    return dict(map(tuple, connection.execute(counted.group_by(opt_outs.c.state))))
 
 
 def read_suppressions(connection: Connection, key: TargetKey) -> KnownPeople[Barred]:

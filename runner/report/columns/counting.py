@@ -113,10 +113,7 @@ def count_campaign(
     people = gather_persons(engine, counter.experiment)
     scored = {number for number, one in enumerate(outline.questions) if one.question.scale in SCORED}
     shared = {number for number, one in enumerate(outline.questions) if len(one.messages) > 1}
-    if columns or outline.experiment:
-        counter.pool("pooled", shared | scored)
-    elif shared:
-        counter.pool("pooled", shared)
+    counter.pool("pooled", shared | scored if columns or outline.experiment else shared)
     return CampaignTally(
         messages,
         strays=sum(row[-1] for row in found if row[0] is None),

@@ -264,13 +264,9 @@ def _write_footer(report: CampaignReport) -> str:
     """Return the time of the figures; empty where there are none."""
     if report.reconciled_at is None:
         return "No answers have been read yet." if report.launches else ""
-    read = (
-        f", with the answers to {report.reconciled_launches:,} of {report.launches:,} batches of texts"
-        if report.unread_launches
-        else ""
-    )
-    zone = report.time_zone
-    return f"Figures as of {write_time(report.reconciled_at, zone)} ({zone}){read}."
+    when = f"{write_time(report.reconciled_at, report.time_zone)} ({report.time_zone})"
+    read = f", with the answers to {report.reconciled_launches:,} of {report.launches:,} batches of texts"
+    return f"Figures as of {when}{read if report.unread_launches else ''}."
 
 
 def write_index(reports: Sequence[CampaignReport], links: Mapping[str, str]) -> str:
