@@ -64,7 +64,7 @@ def was_sent(connection: Connection, campaign_id: int) -> bool:
 def _read(connection: Connection, condition: ColumnElement[bool]) -> list[Run]:
     rows = connection.execute(_SELECT.where(condition).order_by(*_BY_TIME))
     decode = partial(msgspec.json.decode, type=AudienceFigures)
-    return [Run(*row, audience=text and decode(text)) for *row, text in map(tuple, rows)]
+    return [Run(*[*row, text and decode(text)]) for *row, text in map(tuple, rows)]
 
 
 def count_by_run(connection: Connection, asked: CampaignLaunches) -> list[RunRow]:
