@@ -68,7 +68,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "runner.text.template",
         "runner.text.cells",
         "runner.text.language",
-        "runner.report.documents.template",
+        "runner.report.documents.formats",
         "runner.sandbox.inbox.pages",
     ),
     "phonenumbers": (

@@ -14,7 +14,7 @@ import pytest
 from runner.cli.main import run as run_command
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import TargetKey
-from runner.ledger.model import Intent, Outcome
+from runner.ledger.model import CampaignLaunches, Intent, Outcome
 from runner.ledger.people.forgotten import forget_person
 from runner.ledger.people.opt_outs import dismiss_opt_outs, iterate_opt_outs, read_suppressions
 from runner.ledger.people.replies import list_opt_ins
@@ -163,8 +163,8 @@ def test_results_come_into_the_ledger(survey: Survey) -> None:
     ada, bo = (KEY.fingerprint(phone) for phone in PHONES[:2])
     assert sorted(survey.list_results()) == sorted([(ada, "10"), (ada, "I like it"), (bo, "5")])
     with survey.ledger.reading() as opened:
-        totals = read_totals(opened, survey.campaign_id)["ask"]
-        assert count_answered(opened, survey.campaign_id) == {"ask": 2}
+        totals = read_totals(opened, CampaignLaunches(survey.campaign_id))["ask"]
+        assert count_answered(opened, CampaignLaunches(survey.campaign_id)) == {"ask": 2}
     assert (totals.sent, totals.active, totals.complete, totals.results) == (3, 2, 1, 3)
     assert totals.reconciled_at == AT
 

@@ -355,10 +355,7 @@ class Offered:
         return None
 
     def find_people(
-        self,
-        stat: StatRecord,
-        reached: set[Delivery],
-        tags: Mapping[str, set[str]] | None = None,
+        self, stat: StatRecord, reached: set[Delivery], tags: Mapping[str, set[str]] | None = None
     ) -> dict[str, set[str]]:
         """Return the planned people whom a launch has reached, or may have, by message.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 from runner.campaign.answers import Endings
 from runner.ledger.database import exclude_others
 from runner.ledger.fingerprint import KnownPeople, OpenSession
-from runner.ledger.model import format_moment
+from runner.ledger.model import CampaignLaunches, format_moment
 from runner.ledger.people.history import read_open_sessions, read_recent
 from runner.ledger.people.opt_outs import find_suppressed
 from runner.ledger.people.pruned import read_figures
@@ -62,9 +62,9 @@ class CompletesCheck:
         """Return the number of people who have answered to the end, as last reconciled."""
         version = read_version(connection)
         if self._counted is None or self._counted[0] != version:
-            ids, wave = self.campaign.message_ids, self.campaign.wave
-            kept = read_figures(connection, self.campaign_id, wave)
-            found = count_completed(connection, self.campaign_id, ids, self.endings, wave)
+            asked = CampaignLaunches(self.campaign_id, self.campaign.message_ids, self.campaign.wave)
+            kept = read_figures(connection, self.campaign_id, self.campaign.wave)
+            found = count_completed(connection, asked, self.endings)
             self._counted = version, found + (0 if kept is None else kept.completed)
         return self._counted[1]
 

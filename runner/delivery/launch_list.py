@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from runner.delivery.comparison import is_tagged
-from runner.ledger.model import format_moment, parse_moment
+from runner.ledger.model import format_moment
 from runner.ledger.record.unsettled import list_known
 from runner.service.paging import list_launches
 from runner.source.normalize import normalize_guid
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 
 _ABOUT = timedelta(days=1)
 """The time before the moment in question from which a list has to show known launches."""
-
-
-def write_moment(started: str, otherwise: str) -> str:
-    """Return a launch's start as records write it, UTC and ISO 8601; `otherwise` if it cannot be read."""
-    moment = parse_moment(started)
-    return format_moment(moment) if moment else otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,53 +50,52 @@ class LaunchListing:
 NO_LAUNCHES = LaunchListing(())
 
 
-class ListReader:
-    """Reader of full lists of launches, which it compares with the ledger."""
+def read_listing(
+    campaign: ListedCampaign, tags: Iterable[str] | None, moment: str, before: LaunchListing = NO_LAUNCHES
+) -> LaunchListing:
+    """Return all launches under some tags (None for all, or none), and those of the list `before`.
 
-    def __init__(self, campaign: ListedCampaign) -> None:
-        self._campaign = campaign
+    Each tag is also asked for in lower case, as a service may know it. The list has to show what is known
+    to have been sent under these tags around the earliest `moment` in question (UTC, ISO 8601).
+    """
+    asked = None if tags is None else sorted({form for tag in tags for form in (tag, tag.casefold())})
+    since = datetime.fromisoformat(moment) - _ABOUT
+    known = _list_known(campaign, asked, since)
+    found = {normalize_guid(stat.project_launch_guid): stat for stat in before.launches}
+    uncounted = before.uncounted
+    for tag in [None] if asked is None else asked:
+        if tag is None and campaign.client.count_launches(None) == len(found):
+            continue
+        listed = list_launches(campaign.client, tag)
+        theirs = (stat for stat in listed.launches if tag is None or is_tagged(stat, tag))
+        # Those that are found under a tag have it, even if they are listed without.
+        found = {normalize_guid(stat.project_launch_guid): stat for stat in theirs} | found
+        if not listed.is_counted:
+            uncounted = "all tags" if tag is None else f"the tag {tag!r}"
+    return LaunchListing(tuple(found.values()), _find_gap(campaign, known, found.keys(), since), uncounted)
 
-    def read(
-        self, tags: Iterable[str] | None, moment: str, before: LaunchListing = NO_LAUNCHES
-    ) -> LaunchListing:
-        """Return all launches under some tags (None for all, or none), and those of the list `before`.
 
-        Each tag is also asked for in lower case, as a service may know it. The list has to show what is known
-        to have been sent under these tags around the earliest `moment` in question (UTC, ISO 8601).
-        """
-        asked = None if tags is None else sorted({form for tag in tags for form in (tag, tag.casefold())})
-        since = datetime.fromisoformat(moment) - _ABOUT
-        known = self._list_known(asked, since)
-        found = {normalize_guid(stat.project_launch_guid): stat for stat in before.launches}
-        uncounted = before.uncounted
-        for tag in [None] if asked is None else asked:
-            if tag is None and self._campaign.client.count_launches(None) == len(found):
-                continue
-            listed = list_launches(self._campaign.client, tag)
-            theirs = (stat for stat in listed.launches if tag is None or is_tagged(stat, tag))
-            # Those that are found under a tag have it, even if they are listed without.
-            found = {normalize_guid(stat.project_launch_guid): stat for stat in theirs} | found
-            if not listed.is_counted:
-                uncounted = "all tags" if tag is None else f"the tag {tag!r}"
-        return LaunchListing(tuple(found.values()), self._find_gap(known, found.keys(), since), uncounted)
+def _list_known(campaign: ListedCampaign, tags: Collection[str] | None, since: datetime) -> list[Any]:
+    """Return what a list that is read after this has to show."""
+    if campaign.is_embedded:
+        # If only the embedded sandbox's database was removed, the lists may lack some for good.
+        return []
+    with campaign.ledger.reading() as connection:
+        return list_known(connection, campaign.target, tags, format_moment(since))
 
-    def _list_known(self, tags: Collection[str] | None, since: datetime) -> list[Any]:
-        """Return what a list that is read after this has to show."""
-        if self._campaign.is_embedded:
-            # If only the embedded sandbox's database was removed, the lists may lack some for good.
-            return []
-        with self._campaign.ledger.reading() as connection:
-            return list_known(connection, self._campaign.target, tags, format_moment(since))
 
-    def _find_gap(self, known: Iterable[Any], listed: Collection[str], since: datetime) -> str | None:
-        recent = format_moment(since)
-        missing = [one for one in known if normalize_guid(one.project_launch_guid) not in listed]
-        # The latest before that time: a service may have forgotten it, and then says so.
-        missing = [one for one in missing if one.sent_at >= recent or self._knows(one)]
-        if not missing:
-            return None
-        count = f"{len(missing):,} launches" if len(missing) > 1 else "a launch"
-        return f"the service does not list {count} that it is known to have accepted"
-
-    def _knows(self, launch: Any) -> bool:
-        return self._campaign.client.read_stat(launch.project_launch_guid) is not None
+def _find_gap(
+    campaign: ListedCampaign, known: Iterable[Any], listed: Collection[str], since: datetime
+) -> str | None:
+    recent = format_moment(since)
+    missing = [one for one in known if normalize_guid(one.project_launch_guid) not in listed]
+    # The latest before that time: a service may have forgotten it, and then says so.
+    missing = [
+        one
+        for one in missing
+        if one.sent_at >= recent or campaign.client.read_stat(one.project_launch_guid) is not None
+    ]
+    if not missing:
+        return None
+    count = f"{len(missing):,} launches" if len(missing) > 1 else "a launch"
+    return f"the service does not list {count} that it is known to have accepted"

@@ -30,10 +30,10 @@ from runner.delivery.comparison import (
     may_have_tag,
     name_tag,
 )
-from runner.delivery.launch_list import NO_LAUNCHES, LaunchListing, ListReader, write_moment
+from runner.delivery.launch_list import NO_LAUNCHES, LaunchListing, read_listing
 from runner.errors import ServiceError
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.model import LaunchRecord, Outcome, parse_moment
+from runner.ledger.model import LaunchRecord, Outcome, parse_moment, write_moment
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.record.entry import (
@@ -174,11 +174,11 @@ class Recovery:
         if not launches:
             return [], NO_LAUNCHES
         since = min(launch.intent_at for launch in launches)
-        listing = ListReader(self.campaign).read({launch.tag for launch in launches}, since)
+        listing = read_listing(self.campaign, {launch.tag for launch in launches}, since)
         verdicts = self._compare(launches, listing)
         if any(verdict.is_absent for verdict in verdicts):
             try:
-                listing = ListReader(self.campaign).read(None, since, listing)
+                listing = read_listing(self.campaign, None, since, listing)
             except ServiceError as error:
                 # What the first list shows counts all the same.
                 return verdicts, replace(listing, gap=error.message)
@@ -301,13 +301,13 @@ class Recovery:
 
     def _read(self, own: Collection[str], *, is_behind: bool) -> LaunchListing:
         now = self.campaign.now()
-        listing = ListReader(self.campaign).read(own, now)
+        listing = read_listing(self.campaign, own, now)
         if is_behind:
-            return ListReader(self.campaign).read(None, now, listing)
+            return read_listing(self.campaign, None, now, listing)
         if listing.gap is not None:
             # What a tag's list lacks may be listed without its tag; if that can't be read, the gap stays.
             with suppress(ServiceError):
-                return ListReader(self.campaign).read(None, now, listing)
+                return read_listing(self.campaign, None, now, listing)
         return listing
 
     def _read_known(self, connection: LedgerConnection) -> _Known:

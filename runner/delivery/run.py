@@ -24,8 +24,15 @@ from typing import TYPE_CHECKING, Self
 from runner.delivery.delivery_summary import ENOUGH, OPTED_OUT, PAUSED, TOO_LATE, DeliverySummary
 from runner.delivery.eligibility import Admission
 from runner.delivery.order import InFlightLaunch, MessageOrder, iterate_in_flight
-from runner.delivery.pace import Breaker, Margin
-from runner.delivery.retry import DEFAULT_POLICY, Retrier, RetryPolicy, WithheldError
+from runner.delivery.pace import (
+    DEFAULT_POLICY,
+    FEWEST_FAILURES,
+    Breaker,
+    Margin,
+    Retrier,
+    RetryPolicy,
+    WithheldError,
+)
 from runner.errors import RunnerError
 from runner.ledger.locks.campaign_lock import CampaignLock
 from runner.ledger.model import Outcome, format_moment
@@ -43,8 +50,7 @@ if TYPE_CHECKING:
 
     from runner.delivery.campaign_ref import CampaignRef
     from runner.delivery.eligibility import EligibilityCheck
-    from runner.delivery.pace import Pace
-    from runner.delivery.retry import Send
+    from runner.delivery.pace import Pace, Send
     from runner.ledger.model import Intent, LaunchState, Run
     from runner.plan.model import PlannedLaunch
 
@@ -131,7 +137,6 @@ class Delivery:
         lock: is checked in each transaction that records intents, and before each request.
         report: receives counts of left out recipients; continues an earlier round of the same run.
         eligibility: removes recipients who may no longer be texted, at the last moment.
-        breaker: ends the run if everything fails; None for one that fits the limit.
         provenance: the run that launches are recorded with.
         settle_margin: time before the end of the hours at which the last launches leave; None to derive it
             from the service's response times.
@@ -151,7 +156,6 @@ class Delivery:
     eligibility: EligibilityCheck | None = None
     policy: RetryPolicy = DEFAULT_POLICY
     random: Callable[[], float] = random.random
-    breaker: Breaker | None = None
     provenance: Run | None = None
     settle_margin: timedelta | None = None
     unclear: dict[int, PlannedLaunch] = field(default_factory=dict, init=False)
@@ -175,7 +179,7 @@ class Delivery:
         ref = self.campaign
         self._labels = {"campaign": ref.campaign, "target": ref.target}
         self._margin = Margin(self.settle_margin)
-        self._breaker = self.breaker or Breaker.for_concurrency(self.concurrency)
+        self._breaker = Breaker(max(FEWEST_FAILURES, self.concurrency))
         self._pool = SenderPool(self.concurrency, self._send_launch)
         self._retrier = Retrier(
             self._send_timed,

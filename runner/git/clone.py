@@ -44,13 +44,8 @@ class Clone:
         return found.id
 
     def read_branch(self) -> str | None:
-        """Return the branch that is checked out, by gitrepository-layout(5); None for a detached HEAD."""
-        place = self.root / ".git"
-        if place.is_file():  # a linked work tree
-            place = self.root / place.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
-        head = (place / "HEAD").read_text(encoding="utf-8").removeprefix("ref:").strip()
-        if head.endswith("/.invalid"):  # refs that are kept in tables
-            head = self.git.ask("symbolic-ref", "--quiet", "HEAD").output.strip()
+        """Return the branch that is checked out; None for a detached HEAD."""
+        head = self.git.ask("symbolic-ref", "--quiet", "HEAD").output.strip()
         return head.removeprefix("refs/heads/") if head.startswith("refs/heads/") else None
 
     def read(self, commit: str, path: str) -> str | None:

@@ -27,14 +27,7 @@ from typing import TYPE_CHECKING, Self
 
 from runner.errors import RunnerError, StateLockedError
 from runner.git.command import GitError
-from runner.git.state_ref import (
-    STATE_FILE,
-    TRIES,
-    Holder,
-    RefMovedError,
-    Snapshot,
-    State,
-)
+from runner.git.state_ref import STATE_FILE, TRIES, Holder, RefMovedError, Snapshot, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

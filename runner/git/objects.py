@@ -159,12 +159,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def write_commit(
-    git: Git,
-    files: Mapping[str, str],
-    known: Mapping[str, str],
-    parent: str | None,
-    title: str,
-    nobody: str,
+    git: Git, files: Mapping[str, str], known: Mapping[str, str], parent: str | None, title: str, nobody: str
 ) -> str:
     """Write a commit that no ref leads to, of texts by name, and return it.
 

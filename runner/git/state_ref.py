@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 from urllib.parse import unquote
 
 from runner.git.command import Git, GitError, hide_credentials, push_commit, refuse_remote
@@ -173,9 +173,14 @@ class StateRef:
             return State()
         try:
             data = json.loads(snapshot.texts[STATE_FILE])
-            version, holder = int(data["state_version"]), data["holder"]
+            version, held = int(data["state_version"]), data["holder"]
             if version == STATE_VERSION:
-                return State(None if holder is None else _read_holder(holder), int(data["moves"]))
+                holder = (
+                    Holder(str(held["who"]), str(held["run"]), float(held["lease_s"]))
+                    if held is not None
+                    else None
+                )
+                return State(holder, int(data["moves"]))
         except (ValueError, TypeError, LookupError, AttributeError):
             raise GitError(
                 f"{self} is damaged: {STATE_FILE} in it cannot be read", hint=self.advise_removal()
@@ -259,7 +264,3 @@ class StateRef:
 
     def _restless(self) -> GitError:
         return GitError(f"{self} moves all the time", hint="run the same command again")
-
-
-def _read_holder(data: dict[str, Any]) -> Holder:
-    return Holder(str(data["who"]), str(data["run"]), float(data["lease_s"]))

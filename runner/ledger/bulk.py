@@ -9,7 +9,6 @@ its values cost, whatever the server's statistics say of a large ledger right af
 from __future__ import annotations
 
 from itertools import chain, islice
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import ARRAY, String, bindparam, collate, func, select, true
@@ -96,12 +95,7 @@ class BulkStatement:
         Rows have values by parameter name, of types that the driver takes unconverted.
         """
         if self._columns is not None and connection.dialect.name != _SERVER:
-            # Of a single column `itemgetter` would return the bare value.
-            pick: Callable[[dict[str, Any]], Any] = itemgetter(*self._columns)
-            values = map(pick, rows)
-            return self.insert(
-                connection, list(values) if len(self._columns) > 1 else list(zip(values, strict=True))
-            )
+            return self.insert(connection, [[row[name] for name in self._columns] for row in rows])
         text = self._texts.get(connection.dialect.name)
         if text is None:
             text = self._texts[connection.dialect.name] = self._write(connection)
@@ -135,8 +129,5 @@ class BulkStatement:
         kind: Any = type(connection.dialect)
         statement = self._compose(connection)
         compiled = statement.compile(dialect=kind(paramstyle="qmark"), column_keys=self._columns)
-        columns = compiled.positiontup or []
-        if columns != self._columns:
-            raise ValueError(self._columns)
-        one = f"({', '.join('?' * len(columns))})"
+        one = f"({', '.join('?' * len(compiled.positiontup or ()))})"
         return str(compiled).replace(one, ", ".join([one] * size), 1)

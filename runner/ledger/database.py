@@ -18,7 +18,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError
 
 from runner.errors import LINE_BREAK_HINT, LedgerError, write_install_hint
-from runner.ledger.bulk import divide
+from runner.ledger.bulk import iterate_rows
 from runner.ledger.migration import MIGRATED, migrate
 from runner.ledger.tables import SCHEMA_VERSION, info, metadata
 
@@ -84,9 +84,8 @@ class Ledger:
     """The open ledger, a context manager. `file` is the path of an SQLite ledger; None on a server."""
 
     def __init__(self, url: str) -> None:
-        self._engine = _open_engine(url)
-        self._where = show_url(url)
-        self.file: Path | None = find_sqlite_file(url)
+        self._where, self.file = show_url(url), find_sqlite_file(url)
+        self._engine = _open_server(parse_url(url)) if self.file is None else _open_file(url, self.file)
         self._autocommit: Connection | None = None
         self._autocommit_turn = threading.Lock()
 
@@ -290,11 +289,7 @@ def note_absorbed(connection: Connection, names: Iterable[str]) -> None:
 
 def find_absorbed(connection: Connection, names: Iterable[str]) -> set[str]:
     """Return those of some names that were given to `note_absorbed`."""
-    return {
-        name
-        for group in divide(names)
-        for name in connection.execute(select(info.c.name).where(info.c.name.in_(group))).scalars()
-    }
+    return {row.name for row in iterate_rows(connection, select(info.c.name), info.c.name, list(names))}
 
 
 def exclude_others(connection: Connection) -> None:
@@ -336,12 +331,6 @@ def find_sqlite_file(url: str) -> Path | None:
     return Path(parsed.database)
 
 
-def _open_engine(url: str) -> Engine:
-    """Return the engine of a ledger; an SQLite file is created, for its owner alone."""
-    file = find_sqlite_file(url)
-    return _open_server(parse_url(url)) if file is None else _open_file(url, file)
-
-
 def _hint_for(error: DatabaseError) -> str:
     """Return the hint for a database's error."""
     text = str(error.orig)
@@ -350,6 +339,7 @@ def _hint_for(error: DatabaseError) -> str:
 
 
 def _open_file(url: str, file: Path) -> Engine:
+    """Return the engine of an SQLite ledger, whose file is created if needed, for its owner alone."""
     _create_private_file(file)
     try:
         engine = create_engine(url, connect_args={"timeout": _BUSY_TIMEOUT_S})

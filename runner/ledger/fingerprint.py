@@ -167,11 +167,3 @@ class KnownPeople(Generic[Kind]):
         """Return the number of times that a person was given."""
         person = self.key.fingerprint(phone)
         return sum(people.count(person) for people in self.shelves.values())
-
-
-def digest_people(people: Iterable[tuple[str, str]]) -> str:
-    """Return a digest, 32 hexadecimal digits, of messages' people: each message and fingerprint, in order."""
-    digest = hashlib.blake2b(digest_size=16)
-    for message, fingerprint in people:
-        digest.update(f"{message}\0{fingerprint}\n".encode())
-    return digest.hexdigest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
 LaunchState = Literal["intent", "sent", "not_sent", "rejected", "unknown", "unexplained"]
 """`intent`: recorded before the POST, no outcome yet; `unknown`: it may have been accepted; `unexplained`:
@@ -140,40 +140,6 @@ class LaunchRecord(LaunchEntry, frozen=True):
     sent_at: str
 
 
-class AcceptedLaunch(NamedTuple):
-    """An accepted launch, for reconciling.
-
-    `is_open`: a session may be open, as last read. `held` and `forgotten` count results: in the ledger, and
-    known and not kept.
-    """
-
-    launch_id: int
-    project_launch_guid: str
-    tag: str
-    recipients: int
-    is_open: bool
-    held: int
-    forgotten: int
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchStats:
-    """The service's own counts of one launch; None if missing."""
-
-    launch_id: int
-    num_active_sessions: int | None
-    num_complete_sessions: int | None
-    num_messages: int | None
-    num_questions: int | None
-    num_queued_sessions: int | None
-    num_renders: int | None
-    num_results: int | None
-
-
-COUNTS = tuple(one.name for one in fields(LaunchStats) if one.name.startswith("num_"))
-"""The names of a launch's counts."""
-
-
 class SessionProgress(IntEnum):
     """The furthest that a session was seen before its end: one that ended while it was queued had no text."""
 
@@ -240,6 +206,18 @@ def count_on(deliveries: Collection[str], occasion: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class CampaignLaunches:
+    """The launches of a campaign that are asked about: those of one wave, if it has waves.
+
+    `message_ids` maps former ids of messages to current ones.
+    """
+
+    campaign_id: int
+    message_ids: Mapping[str, str] = field(default_factory=dict)
+    wave: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RecordedDeliveries:
     """The recorded deliveries of a campaign: their keys (`on_occasion`) by message id.
 
@@ -302,6 +280,12 @@ def parse_moment(text: str) -> datetime | None:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         return None
+
+
+def write_moment(text: str, otherwise: str = "") -> str:
+    """Return a time of the service as `format_moment` has it; `otherwise` if it cannot be read."""
+    moment = parse_moment(text)
+    return format_moment(moment) if moment else otherwise
 
 
 def find_later_moment(at: str, latest: str | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -94,14 +94,6 @@ class OpenDifferences:
         return f"{launches} {self.first[0]}"
 
 
-@dataclass(frozen=True, slots=True)
-class PartialCount:
-    """A count over only `launches` launches."""
-
-    count: int
-    launches: int
-
-
 class NamedCount(Part, frozen=True):
     """A count that is known of some launches only.
 
@@ -114,11 +106,6 @@ class NamedCount(Part, frozen=True):
     name: str
     count: Count
     launches: Positive
-
-
-def name_parts(parts: Mapping[str, PartialCount]) -> tuple[NamedCount, ...]:
-    """Return partial counts by name, for documents."""
-    return tuple(NamedCount(name, part.count, part.launches) for name, part in sorted(parts.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +124,12 @@ class MessageTotals:
         active: sessions in progress.
         complete: sessions that have ended.
         renders: the service's `num_renders`.
-        questions: the service's `num_questions`.
         results: the service's `num_results`.
         first_sent_at: UTC, ISO 8601; None when nothing was sent.
         last_sent_at: UTC, ISO 8601; None when nothing was sent.
         reconciled_at: UTC, ISO 8601, of the launch reconciled longest ago; None if there is none.
         unread: launches that were never reconciled.
-        partly_known: by name, counts that are None here but known of some launches.
+        partly_known: counts that are None here but known of some launches.
     """
 
     message: str
@@ -155,26 +141,21 @@ class MessageTotals:
     active: int | None = 0
     complete: int | None = 0
     renders: int | None = 0
-    questions: int | None = 0
     results: int | None = 0
     first_sent_at: str | None = None
     last_sent_at: str | None = None
     reconciled_at: str | None = None
     unread: int = 0
-    partly_known: Mapping[str, PartialCount] = field(default_factory=dict)
+    partly_known: tuple[NamedCount, ...] = ()
 
     @property
     def reconciled(self) -> int:
         """The launches that were reconciled."""
         return self.launches - self.unread
 
-    def know_in_part(self, count: int) -> PartialCount | None:
-        """Return a count of the ledger if it covers only some launches."""
-        return PartialCount(count, self.reconciled) if self.unread and self.reconciled else None
-
-
-COUNTED = [name for name, kind in MessageTotals.__annotations__.items() if kind == "int | None"]
-"""The service's own counts."""
+    def know_in_part(self, name: str, count: int) -> list[NamedCount]:
+        """Return a count of the ledger if it covers only some launches, else nothing."""
+        return [NamedCount(name, count, self.reconciled)] if self.unread and self.reconciled else []
 
 
 class LaunchCharges(NamedTuple):
@@ -233,19 +214,13 @@ class AppliedStep(Part, frozen=True):
     people: Count
 
 
-@dataclass(frozen=True, slots=True)
-class OptOutReply:
-    """A result that is evidence of an opt-out, of this `state`.
-
-    `message` is the id in the ledger; `participant`, a pseudonym.
-    """
+class OptOutReply(NamedTuple):
+    """A result that is evidence of an opt-out, of this `state`."""
 
     launch_id: int
-    message: str
     result_guid: str
-    participant: str
-    state: str
     response: str
+    state: str
 
 
 @dataclass(frozen=True, slots=True)

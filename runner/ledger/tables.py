@@ -15,6 +15,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    and_,
     case,
     false,
     func,
@@ -23,12 +24,10 @@ from sqlalchemy import (
     true,
 )
 
-from runner.ledger.model import COUNTS
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from sqlalchemy import ColumnElement, Label, ScalarSelect, Select
 
-    from sqlalchemy import ColumnElement, Label, Select
+    from runner.ledger.model import CampaignLaunches
 
 SCHEMA_VERSION = 3
 PRUNED = "its texts and answers were pruned"
@@ -36,6 +35,10 @@ PRUNED = "its texts and answers were pruned"
 # Bytewise on both: PostgreSQL would otherwise sort by the server's locale.
 LedgerString = String().with_variant(String(collation="C"), "postgresql")
 LedgerText = Text().with_variant(Text(collation="C"), "postgresql")
+_COUNTS = (
+    *("num_active_sessions", "num_complete_sessions", "num_messages", "num_questions"),
+    *("num_queued_sessions", "num_renders", "num_results"),
+)
 metadata = MetaData()
 
 
@@ -43,24 +46,16 @@ def _table(name: str, *items: Any) -> Table:
     return Table(name, metadata, *items)
 
 
-def _text(name: str) -> Column[str]:
-    return Column(name, LedgerString, nullable=False)
-
-
 def _number(name: str) -> Column[int]:
     return Column(name, Integer, nullable=False)
 
 
-def _key(name: str) -> Column[str]:
-    return Column(name, LedgerString, primary_key=True)
-
-
 def _keys(*names: str) -> list[Column[str]]:
-    return [_key(name) for name in names]
+    return [Column(name, LedgerString, primary_key=True) for name in names]
 
 
 def _texts(*names: str) -> list[Column[str]]:
-    return [_text(name) for name in names]
+    return [Column(name, LedgerString, nullable=False) for name in names]
 
 
 def _campaign_key() -> Column[int]:
@@ -73,7 +68,7 @@ def _launch_key() -> Column[int]:
 
 # Facts about the ledger as a whole: its version, the keys of targets, marks of what was read; and, without a
 # value, what it has everything of (see `note_absorbed`).
-info = _table("ledger_info", _key("name"), _text("value"))
+info = _table("ledger_info", *_keys("name"), *_texts("value"))
 
 campaigns = _table(
     "campaigns",
@@ -91,9 +86,9 @@ launches = _table(
     Column("occasion", LedgerString, nullable=False, server_default=""),  # empty if a message goes once
     Column("arm", LedgerString),  # of a message with several arms, if known
     _number("recipients"),
-    _text("state"),
+    *_texts("state"),
     Column("project_launch_guid", LedgerString),
-    _text("intent_at"),
+    *_texts("intent_at"),
     Column("outcome_at", LedgerString),
     Column("run", LedgerString),  # of `runs`; null for launches that were found at the service
     # True if it asks something, as far as is known.
@@ -125,7 +120,7 @@ deliveries = _table(
 launch_stats = _table(
     "launch_stats",
     _launch_key(),
-    *(Column(name, Integer) for name in COUNTS),
+    *(Column(name, Integer) for name in _COUNTS),
     Column("reconciled_at", LedgerString),  # null until the counts were read
     Column("project_launch_start", LedgerString),  # null until it was read; empty if it is invalid
     # Where its texts went (`list_countries`), and the segments of its smallest and largest text, for prices;
@@ -146,7 +141,7 @@ launch_stats = _table(
 results = _table(
     "results",
     _launch_key(),
-    _key("result_guid"),
+    *_keys("result_guid"),
     *_texts("participant", "question_guid", "question_tag"),
     Column("question_text", LedgerText, nullable=False),
     _number("question_display_order"),  # or `ORDER_UNKNOWN`
@@ -164,7 +159,7 @@ results = _table(
 locks = _table(
     "locks",
     *_keys("target", "campaign"),
-    *(_number("term"), _text("host"), _number("process"), _text("since")),
+    *(_number("term"), *_texts("host"), _number("process"), *_texts("since")),
     Column("run_url", LedgerString),
 )
 
@@ -175,28 +170,27 @@ former_names = _table("former_names", _campaign_key(), *_keys("message", "name")
 # One row for each piece of evidence of an opt-out: a dismissed reply stays dismissed and the next one counts.
 opt_outs = _table(
     "opt_outs",
-    _key("target"),
-    _key("fingerprint"),
-    _key("evidence"),  # a reply's result_guid; else the source's own name
+    *_keys("target", "fingerprint"),
+    *_keys("evidence"),  # a reply's result_guid; else the source's own name
     *_texts("source", "state", "at"),
 )
 
 # Replies that ask for texts again; a person's decision on one is among the opt-outs.
 opt_ins = _table(
     "opt_ins",
-    _key("target"),
-    _key("evidence"),  # the reply's result_guid
-    _text("fingerprint"),
-    _text("created"),  # the service's text
-    _text("at"),
+    *_keys("target"),
+    *_keys("evidence"),  # the reply's result_guid
+    *_texts("fingerprint"),
+    *_texts("created"),  # the service's text
+    *_texts("at"),
 )
 
 # The sessions of launches with their participants, as last listed by the service.
 sessions = _table(
     "sessions",
     _launch_key(),
-    _key("participant"),
-    _text("status"),  # the service's, in capitals
+    *_keys("participant"),
+    *_texts("status"),  # the service's, in capitals
     Column("stopped", Boolean, nullable=False),  # an opt-out ended or prevented it
     Column("blocked", Boolean, nullable=False),  # an opt-out prevented it
     Column("replaced", Boolean, nullable=False),  # a later send of the same account ended it
@@ -207,8 +201,8 @@ sessions = _table(
 audiences = _table(
     "audiences",
     _campaign_key(),
-    _key("message"),
-    _text("planned_at"),
+    *_keys("message"),
+    *_texts("planned_at"),
     _number("recipients"),
     Column("dispositions", LedgerText, nullable=False),  # a JSON object: recipients by disposition
 )
@@ -216,7 +210,7 @@ audiences = _table(
 # Each `apply` that was about to send: its commit, plan and CI job, in the order of `Run`.
 runs = _table(
     "runs",
-    _key("id"),
+    *_keys("id"),
     *_texts("started_at", "plan_digest"),
     Column("commit", LedgerString),
     Column("dirty", Boolean, nullable=False),
@@ -225,11 +219,11 @@ runs = _table(
 )
 
 # Launches under a campaign's tags that a person has declared foreign.
-dismissed_launches = _table("dismissed_launches", _campaign_key(), _key("project_launch_guid"))
+dismissed_launches = _table("dismissed_launches", _campaign_key(), *_keys("project_launch_guid"))
 
 # A random mark for each revision of the results: after restoring a backup, revisions repeat with other marks.
 result_revisions = _table(
-    "result_revisions", Column("revision", Integer, primary_key=True, autoincrement=False), _text("mark")
+    "result_revisions", Column("revision", Integer, primary_key=True, autoincrement=False), *_texts("mark")
 )
 
 # The latest decision to pause or resume each campaign.
@@ -241,14 +235,18 @@ campaign_pauses = _table(
 )
 
 
+IS_SESSION = and_(
+    sessions.c.launch_id == deliveries.c.launch_id, sessions.c.participant == deliveries.c.fingerprint
+)
+"""The condition that a session is that of a delivery."""
 ANSWER = func.coalesce(func.nullif(results.c.result_response, ""), results.c.result_answer).label("answer")
 """What a result says: the response in words, or else its code."""
 
 
-def in_wave(campaign_id: int, wave: str = "") -> ColumnElement[bool]:
-    """Return the condition for the launches of a campaign, of one wave if it has waves."""
-    is_own = launches.c.campaign_id == campaign_id
-    return is_own & (launches.c.occasion == wave) if wave else is_own
+def are_of(asked: CampaignLaunches) -> ColumnElement[bool]:
+    """Return the condition for the launches that are asked about."""
+    is_own = launches.c.campaign_id == asked.campaign_id
+    return is_own & (launches.c.occasion == asked.wave) if asked.wave else is_own
 
 
 def of_target(query: Select[Any], target: str) -> Select[Any]:
@@ -263,9 +261,13 @@ def select_held(*columns: ColumnElement[Any]) -> Select[Any]:
     return joined.where(deliveries.c.released.is_(False))
 
 
-def label_message(
-    message_ids: Mapping[str, str] | None, column: Column[str] = launches.c.message
-) -> Label[Any]:
-    """Return a message's current id, as `current_id`; `message_ids` maps former ids to current ones."""
-    renames = {old: new for old, new in (message_ids or {}).items() if old != new}
+def label_message(asked: CampaignLaunches) -> Label[Any]:
+    """Return a message's current id, as `current_id`."""
+    column = launches.c.message
+    renames = {old: new for old, new in asked.message_ids.items() if old != new}
     return (case(renames, value=column, else_=column) if renames else column).label("current_id")
+
+
+def name_target(campaign_id: int) -> ScalarSelect[str]:
+    """Return the query of the target of a campaign."""
+    return select(campaigns.c.target).where(campaigns.c.id == campaign_id).scalar_subquery()

@@ -13,12 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.ledger.model import parse_moment
-from runner.ledger.people.replies import (
-    AccountMark,
-    read_account_mark,
-    settle_placed,
-    write_account_mark,
-)
+from runner.ledger.people.replies import AccountMark, read_account_mark, settle_placed, write_account_mark
 from runner.ledger.results.result_feed import read_version
 from runner.optout.reply import find_offered
 from runner.reconcile.ingest import Owners, ResultIngest, leave_out_strangers
@@ -70,9 +65,7 @@ class AccountReading:
         """Start with nothing met."""
         self._screen = ReplyScreen(self.ledger, self.client, self.key, self.at, (), self._find_offered)
         self._owners = Owners(self.ledger, self.key.target)
-        self._ingests = {
-            number: ResultIngest(one, owners=self._owners) for number, one in self.contexts.items()
-        }
+        self._ingests = {number: ResultIngest(one, self._owners) for number, one in self.contexts.items()}
 
     def read(self, just_read: int, *, accept: bool) -> None:
         """Read results until nothing new can be among them, and note how far the account was read.

@@ -9,7 +9,7 @@ Results in the ledger have no phone. So with new rules or opt-out words, all res
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runner.document import Count, Part
 from runner.ledger.people.replies import count_replied, is_screened, list_waiting, mark_screened
@@ -119,17 +119,17 @@ def _find_difference(row: ReadLaunch, at: str, *, is_anybodys: bool) -> LaunchDi
 
 def _sum_up(launches: Sequence[ReadLaunch], name: str) -> int | None:
     """Return the sum of a count over launches; None unless it is known of each."""
-    counts: list[int | None] = [getattr(one.counts, name, None) for one in launches]
+    counts = [None if one.counts is None else one.counts[name] for one in launches]
     known = [one for one in counts if one is not None]
     return sum(known) if len(known) == len(counts) else None
 
 
 def _summarise(
-    launches: Sequence[ReadLaunch], differences: Sequence[LaunchDifference], removed: Removed
+    launches: Sequence[ReadLaunch], differences: Sequence[LaunchDifference], removed: Removed, **others: Any
 ) -> ReconcileSummary:
     """Return the summary of a reading.
 
-    What belongs to no launch, or to none for certain, is left to the caller: opt-outs and unreadable results.
+    `others` belong to no launch, or to none for certain: opt-outs and unreadable results.
     """
     listed = [one for one in launches if one.counts is not None]
     missing = {one.project_launch_guid for one in launches if one.counts is None and not one.is_unreadable}
@@ -151,16 +151,13 @@ def _summarise(
         new_results=held - sum(one.before for one in launches) + removed.dropped,
         expected_results=_sum_up(launches, "num_results"),
         forgotten_results=sum(one.forgotten for one in launches),
-        opted_out=0,
-        doubtful=0,
         short_launches=[one.project_launch_guid for one in launches if one.is_short],
         differences=list(differences),
         unlisted_results=sum(one.surplus for one in launches),
         unlisted_launches=[one.project_launch_guid for one in launches if one.surplus],
         renamed_results=removed.renamed,
         dropped_results=removed.dropped,
-        unreadable_results=0,
-        unreadable=[],
+        **others,
     )
 
 
@@ -192,7 +189,10 @@ def reconcile_campaign(context: ReconcileContext, *, accept: bool = False) -> Re
             mark_screened(connection, campaign, words)
         opted_out = count_replied(connection, context.key.target) - replied
         doubtful = len(list_waiting(connection, context.key.target))
-    return _summarise(launches, differences, results.removed).replace(
+    return _summarise(
+        launches,
+        differences,
+        results.removed,
         opted_out=opted_out,
         doubtful=doubtful,
         unreadable_results=results.lost,
@@ -223,7 +223,7 @@ def _keep_differences(
         _follow_up(before.get(one.launch_id), one.replace(agreed_at=agreed.get(one.launch_id)), accept=accept)
         for one in found
     ]
-    store_counts(connection, [one.counts for one in launches if one.counts is not None], at)
+    store_counts(connection, {one.launch_id: one.counts for one in launches if one.counts is not None}, at)
     store_differences(connection, before.keys(), differences)
     listed = {one.launch_id for one in launches if one.counts is not None}
     silent = [one.launch_id for one in differences if one.accepted_at and one.launch_id not in listed]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.ledger.database import exclude_others
@@ -12,12 +13,7 @@ from runner.ledger.people.pruned import find_pruned
 from runner.ledger.people.replies import find_owners
 from runner.ledger.record.deliveries import read_definitions
 from runner.ledger.report_model import ORDER_UNKNOWN
-from runner.ledger.results.reconciled import (
-    find_texted,
-    list_untexted,
-    note_strangers,
-    store_results,
-)
+from runner.ledger.results.reconciled import find_texted, list_untexted, note_strangers, store_results
 from runner.optout.non_answer import find_non_answer
 from runner.optout.reply import find_offered
 from runner.reconcile.replies import ReplyScreen
@@ -25,7 +21,7 @@ from runner.service.model import StatRecord, Unreadable
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from runner.ledger.database import Ledger
     from runner.reconcile.launches import ReconcileContext
@@ -33,8 +29,6 @@ if TYPE_CHECKING:
 
 _KEPT = 64
 """Launches whose texts are held in memory."""
-_KNOWN = 20_000
-"""Guids of launches whose owners are held in memory."""
 _UNCERTAIN = "a result of the service does not tell whose answer it is, or which question it answers"
 
 
@@ -55,23 +49,18 @@ class Owners:
     def __init__(self, ledger: Ledger, target: str, given: Iterable[Owner] = ()) -> None:
         self._ledger = ledger
         self._target = target
-        self._given = {normalize_guid(one.project_launch_guid): one for one in given}
-        self._known: dict[str, Owner | None] = {}
+        self._known: dict[str, Owner | None] = {normalize_guid(one.project_launch_guid): one for one in given}
 
     def find(self, guids: Iterable[str]) -> dict[str, Owner]:
         """Return those of some launches that are on record, by guid as given."""
         wanted = {guid: normalize_guid(guid) for guid in set(guids)}
-        if len(self._known) > _KNOWN:
-            self._known.clear()
-        lacking = {one: None for one in wanted.values() if one not in self._given and one not in self._known}
+        lacking = [guid for guid, name in wanted.items() if name not in self._known]
         if lacking:
+            self._known |= dict.fromkeys(map(normalize_guid, lacking))
             with self._ledger.reading() as connection:
-                asked = [guid for guid, name in wanted.items() if name in lacking]
-                found = [Owner(*row) for row in find_owners(connection, self._target, asked)]
-            self._known |= lacking
+                found = [Owner(*row) for row in find_owners(connection, self._target, lacking)]
             self._known |= {normalize_guid(one.project_launch_guid): one for one in found}
-        owners = {guid: self._given.get(name) or self._known[name] for guid, name in wanted.items()}
-        return {guid: owner for guid, owner in owners.items() if owner is not None}
+        return {guid: owner for guid, name in wanted.items() if (owner := self._known[name]) is not None}
 
 
 @dataclass(slots=True)
@@ -103,16 +92,14 @@ class ResultIngest:
     """Entry of the results of one campaign's launches."""
 
     context: ReconcileContext
-    owners: Owners | None = None
-    _owners: Owners = field(init=False)
+    owners: Owners
     _numbers: dict[str, int] = field(default_factory=dict, init=False)
     _screen: ReplyScreen = field(init=False)
-    _definitions: dict[str, tuple[dict[str, Any], bool]] = field(default_factory=dict, init=False)
+    _find_definition: Callable[[str], tuple[dict[str, Any], bool]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Prepare the look-ups."""
-        context = self.context
-        self._owners = self.owners or Owners(context.ledger, context.key.target)
+        context, self._find_definition = self.context, lru_cache(_KEPT)(self._read_definition)
         self._screen = ReplyScreen(
             context.ledger,
             context.client,
@@ -168,7 +155,7 @@ class ResultIngest:
 
     def _pick(self, records: Sequence[ResultRecord]) -> list[ResultRecord]:
         """Return the campaign's own results, with their launches' guids as on record."""
-        owners = self._owners.find(one.project_launch_guid for one in records)
+        owners = self.owners.find(one.project_launch_guid for one in records)
         self._numbers |= {one.project_launch_guid: one.launch_id for one in owners.values()}
         found = []
         for one in records:
@@ -185,22 +172,18 @@ class ResultIngest:
             texted = find_texted(connection, self.context.campaign_id, people)
         return [phone for phone, one in zip(phones, people, strict=True) if (launch_id, one) in texted]
 
-    def _read_definition(self, record: ResultRecord) -> tuple[dict[str, Any], bool]:
-        """Return the text sent by a result's launch, and whether it is on record or the service's word."""
-        guid = record.project_launch_guid
-        if guid not in self._definitions:
-            number = self._numbers[guid]
-            with self.context.ledger.reading() as connection:
-                own = read_definitions(connection, [number]).get(number)
-            stat = self._screen.read_launch(guid) if own is None else None
-            listed = {} if stat is None else stat.project_definition
-            if len(self._definitions) >= _KEPT:
-                self._definitions.clear()
-            self._definitions[guid] = (listed, False) if own is None else (own, True)
-        return self._definitions[guid]
+    def _read_definition(self, guid: str) -> tuple[dict[str, Any], bool]:
+        """Return the text sent by a launch, and whether it is on record or the service's word."""
+        number = self._numbers[guid]
+        with self.context.ledger.reading() as connection:
+            own = read_definitions(connection, [number]).get(number)
+        if own is not None:
+            return own, True
+        stat = self._screen.read_launch(guid)
+        return {} if stat is None else stat.project_definition, False
 
     def _find_offered(self, record: ResultRecord) -> tuple[str, ...]:
-        definition, _ = self._read_definition(record)
+        definition, _ = self._find_definition(record.project_launch_guid)
         return find_offered(definition, record.question_tag, record.question_text)
 
     def _find_non_answer(self, record: ResultRecord) -> str:
@@ -208,7 +191,7 @@ class ResultIngest:
         said = record.result_response if record.result_response.strip() else record.result_answer
         if find_non_answer(said, said) is None or self._find_offered(record):
             return ""
-        definition, _ = self._read_definition(record)
+        definition, _ = self._find_definition(record.project_launch_guid)
         sent = f"{record.question_text} {json.dumps(definition, ensure_ascii=False)}"
         return find_non_answer(said, sent) or ""
 
@@ -216,7 +199,7 @@ class ResultIngest:
         """Return a result as it is stored; None if its question is not certain."""
         if not record.question_tag:
             # A reply to a plain text answers no question; the service's own copy may lack the questions.
-            definition, is_own = self._read_definition(record)
+            definition, is_own = self._find_definition(record.project_launch_guid)
             if definition.get("questions") or not is_own:
                 return None
         order = record.question_display_order

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.ledger.database import exclude_others
 from runner.ledger.files.suppressions import OptOut
-from runner.ledger.model import COUNTS, ENDED, LaunchStats, StoredSession
+from runner.ledger.model import ENDED, StoredSession
 from runner.ledger.people.opt_outs import add_replies, find_suppressed
 from runner.ledger.record.deliveries import note_open, read_definitions
 from runner.ledger.results.reconciled import (
@@ -20,7 +20,7 @@ from runner.ledger.results.reconciled import (
 )
 from runner.ledger.target_key import enter_key
 from runner.plan.cost import list_countries
-from runner.service.model import StatRecord
+from runner.service.model import COUNTS, StatRecord
 from runner.service.paging import find_launches
 from runner.text.outgoing import digest_filled, measure_texts
 
@@ -73,7 +73,7 @@ class ReconcileContext:
 
 @dataclass(slots=True)
 class ReadLaunch:
-    """An accepted launch, and what the service says of it; the first fields are those of `AcceptedLaunch`.
+    """An accepted launch, and what the service says of it; the first fields are those of `list_accepted`.
 
     Attributes:
         before: results in the ledger when the reading began.
@@ -94,7 +94,7 @@ class ReadLaunch:
     held: int
     forgotten: int
     before: int = field(init=False)
-    counts: LaunchStats | None = field(default=None, init=False)
+    counts: dict[str, int | None] | None = field(default=None, init=False)
     is_unreadable: bool = field(default=False, init=False)
     is_short: bool | None = field(default=None, init=False)
     shown: int | None = field(default=None, init=False)
@@ -107,12 +107,12 @@ class ReadLaunch:
     @property
     def num_results(self) -> int | None:
         """Results by the service's count; None if it gives none."""
-        return None if self.counts is None else self.counts.num_results
+        return None if self.counts is None else self.counts["num_results"]
 
     @property
     def lacks_count(self) -> bool:
         """True if not all of the service's counts are known."""
-        return self.counts is None or any(getattr(self.counts, name) is None for name in COUNTS)
+        return self.counts is None or None in self.counts.values()
 
     @property
     def accounted(self) -> int:
@@ -227,8 +227,7 @@ class LaunchReader:
                 _store_measures(connection, read)
             note_ends(connection, read)
         for launch, stat in read:
-            counts = {name: getattr(stat, name) for name in COUNTS}
-            launch.counts = LaunchStats(launch.launch_id, **counts)
+            launch.counts = {name: getattr(stat, name) for name in COUNTS}
 
     def _store_people(
         self, connection: LedgerConnection, read: Collection[tuple[ReadLaunch, StatRecord]]
@@ -288,14 +287,10 @@ def note_ends(connection: LedgerConnection, read: Iterable[tuple[ReadLaunch, Sta
                 continue
             opened.add(launch.launch_id)
             launch.is_open = True
-        if _have_ended(stat, launch) and _UNDER_WAY.isdisjoint(stat.statuses):
+        is_idle = stat.num_active_sessions == stat.num_queued_sessions == 0
+        have_ended = is_idle and (stat.num_complete_sessions or 0) >= launch.recipients
+        if have_ended and _UNDER_WAY.isdisjoint(stat.statuses):
             closed.add(launch.launch_id)
             launch.is_open = False
     note_open(connection, sorted(opened), is_open=True)
     note_open(connection, sorted(closed), is_open=False)
-
-
-def _have_ended(stat: StatRecord, launch: ReadLaunch) -> bool:
-    """Return whether all sessions of a launch have ended, by the service's counts."""
-    is_idle = stat.num_active_sessions == stat.num_queued_sessions == 0
-    return is_idle and (stat.num_complete_sessions or 0) >= launch.recipients

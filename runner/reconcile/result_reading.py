@@ -209,7 +209,7 @@ class ResultReading:
         """Prepare storing."""
         context, launches = self.context, self.reader.launches.values()
         ours = (Owner(one.project_launch_guid, context.campaign_id, one.launch_id) for one in launches)
-        self._ingest = ResultIngest(context, owners=Owners(context.ledger, context.key.target, ours))
+        self._ingest = ResultIngest(context, Owners(context.ledger, context.key.target, ours))
 
     def read_all(self) -> None:
         """Read all launches that lack results, and record the outcomes."""
@@ -328,7 +328,8 @@ class ResultReading:
     def _read_list(self, part: _TagList | _LaunchList) -> int:
         """Read a list until nothing is missing, or to its end, and return the number of new results."""
         part.has_shrunk, walk = False, self._open_list(part)
-        return self._read_on(part, walk, self._take(part, walk.read_pages(1)))
+        pages = walk.read_pages(1)
+        return self._read_on(part, walk, part.take(pages, self._store(pages)))
 
     def _read_on(self, part: _TagList | _LaunchList, walk: ListWalk[ResultRecord], found: int) -> int:
         """Read a list on whose first page had so many new results; return their number in all."""
@@ -340,20 +341,16 @@ class ResultReading:
                 walk.turn()
             if not (pages := walk.read_pages(most)):
                 break
-            found = self._take(part, pages)
+            found = part.take(pages, self._store(pages))
             total += found
         if walk.is_over and not part.has_shrunk:
             part.end()
         return total
 
-    def _take(self, part: _TagList | _LaunchList, pages: Sequence[Page[ResultRecord]]) -> int:
-        return part.take(pages, self._store(pages))
-
     def _store(self, pages: Sequence[Page[ResultRecord]]) -> Stored:
         """Store the results of some pages, of some launches' lists or a tag's."""
         stored = self._ingest.store(
-            [one for page in pages for one in page.records],
-            [one for page in pages for one in page.partial],
+            [one for page in pages for one in page.records], [one for page in pages for one in page.partial]
         )
         self.context.observe_progress(stored.count)
         for one in (*(one for page in pages for one in page.unreadable), *stored.unreadable):

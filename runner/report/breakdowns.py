@@ -12,14 +12,7 @@ from runner.campaign.scales import read_points
 from runner.report.facts import AnswerReading, GroupTally, PooledOutline, QuestionOutline, Tally
 from runner.report.people_model import ColumnReport, GroupReport
 from runner.report.question_model import QuestionReport, ResponseCount, Score
-from runner.report.scores import (
-    Z_95,
-    add_mean,
-    divide,
-    net_promoter_score,
-    rate_response,
-    satisfaction_score,
-)
+from runner.report.scores import Z_95, add_mean, divide, net_promoter_score, rate_response, satisfaction_score
 from runner.source.normalize import fold_answer
 from runner.wording import hide_phones
 
@@ -174,14 +167,12 @@ def _choose_scoreless(
     """Return the groups whose score of a question is left out, by its number, with the hidden groups."""
     chosen = {}
     for number, pooled in enumerate(questions):
-        scores = {
-            name: score_question(pooled.question, group.readings.get(number, {})).score
+        scores = (
+            (name, score_question(pooled.question, group.readings.get(number, {})).score)
             for name, group in groups.items()
-        }
+        )
         # Groups without an answer have no score, and reveal nothing.
-        counted = {
-            name: score.counted for name, score in scores.items() if score is not None and score.counted
-        }
+        counted = {name: score.counted for name, score in scores if score is not None and score.counted}
         chosen[number] = _choose_small(counted, least, hidden)
     return chosen
 

@@ -35,13 +35,14 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from runner.report.comparison_model import Change, Compared, PairComparison, Verdict
-from runner.report.facts import AnalysisPlan, Deadline
+from runner.report.facts import Deadline
 from runner.report.scores import Z_95, divide, wilson_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from zoneinfo import ZoneInfo
 
+    from runner.report.facts import ExperimentOutline
     from runner.report.question_model import Interval
 
 
@@ -196,13 +197,7 @@ class Sample:
 
 
 def share(name: str, successes: int, trials: int) -> Sample:
-    """Return the sample of a proportion.
-
-    Raises:
-        ValueError: if successes are not from 0 to trials.
-    """
-    if not 0 <= successes <= trials:
-        raise ValueError(f"{successes} of {trials} is no proportion")
+    """Return the sample of a proportion."""
     return Sample(
         name,
         trials,
@@ -260,12 +255,15 @@ def _compare(
     plain, reach = _judge(arm, against, SIGNIFICANCE / comparisons, at_every_look=at_every_look)
     p_value = None if plain is None else min(1.0, comparisons * plain)
     interval = _subtract(arm, against, reach)
+    # A test and an interval are two methods: where they say otherwise, the test counts.
+    if p_value is not None and interval and (p_value < SIGNIFICANCE) != (interval[0] > 0 or interval[1] < 0):
+        interval = None
     return PairComparison(
         measure=measure,
         arm=arm.name,
         against=against.name,
         difference=arm.value - against.value,
-        interval=interval if _agree(p_value, interval) else None,
+        interval=interval,
         p_value=p_value,
         verdict=judge(p_value, is_enough=are_enough((arm, against))),
     )
@@ -276,13 +274,6 @@ def judge(p_value: float | None, *, is_enough: bool) -> Verdict:
     if p_value is None or not is_enough:
         return "too_few"
     return "differs" if p_value < SIGNIFICANCE else "no_difference_shown"
-
-
-def _agree(p_value: float | None, interval: Interval | None) -> bool:
-    """Return whether a test and an interval, which are two methods, say the same."""
-    if p_value is None or interval is None:
-        return True
-    return (p_value < SIGNIFICANCE) == (interval[0] > 0 or interval[1] < 0)
 
 
 def compare_waves(measure: Compared, wave: Sample, last: Sample) -> Change | None:
@@ -315,8 +306,6 @@ def _subtract(arm: Sample, against: Sample, reach: float) -> Interval | None:
     intervals = arm.find_interval(reach), against.find_interval(reach)
     if intervals[0] is None or intervals[1] is None or arm.value is None or against.value is None:
         return None
-    if arm.successes is not None and not isfinite(reach):
-        return -1.0, 1.0
     return subtract_interval(float(arm.value), intervals[0], float(against.value), intervals[1])
 
 
@@ -337,7 +326,10 @@ DAYS_TO_ANSWER = 7
 
 
 def fix_deadline(
-    plan: AnalysisPlan, sent: Mapping[str, Mapping[date, int]], as_of: datetime | None, zone: ZoneInfo
+    experiment: ExperimentOutline,
+    sent: Mapping[str, Mapping[date, int]],
+    as_of: datetime | None,
+    zone: ZoneInfo,
 ) -> Deadline:
     """Return the time of the verdict, given the people sent to by arm and day.
 
@@ -346,9 +338,9 @@ def fix_deadline(
     the last arm had so many people sent to. With neither, a test that holds at every look uses all data.
     `as_of` is the oldest reading of the launches, None if some was not reconciled.
     """
-    if plan.at is None and plan.per_arm is None:
+    if not experiment.is_fixed:
         return Deadline()
-    due = plan.at if plan.per_arm is None else _find_due_day(plan.per_arm, sent)
+    due = experiment.at if experiment.per_arm is None else _find_due_day(experiment.per_arm, sent)
     begins = None if due is None else datetime.combine(due, time(), zone)
     has_come = begins is not None and as_of is not None and as_of >= begins
     cutoff = (begins - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) if begins else None

@@ -63,13 +63,8 @@ def add_up_cost(charges: Iterable[LaunchCharges], prices: Prices) -> PaidCost:
             if len(known) == len(spans):
                 least, most = min(span[0] for span in known), max(span[1] for span in known)
                 cost = CostSpan(least * sizes[0] * one.renders, most * sizes[1] * one.renders)
-            unpriced.update(
-                {
-                    country.replace("/", " or "): one.launches
-                    for country, span in spans.items()
-                    if span is None
-                }
-            )
+            lacking = [country.replace("/", " or ") for country, span in spans.items() if span is None]
+            unpriced.update(dict.fromkeys(lacking, one.launches))
         found[one.message] = sum_up((found.get(one.message, CostSpan()), cost))
     return PaidCost(
         prices.currency,

@@ -28,7 +28,7 @@ from runner.report.comparison_model import (
     Wave,
     WaveTest,
 )
-from runner.report.question_model import LEAST_FOR_SCORE, Interval, Score
+from runner.report.question_model import FEW_ANSWERS, Interval, Score
 from runner.report.scores import Z_95, chi_squared_p_value, divide
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ def describe_experiment(
     asks = any(one.questions for one in outline.messages)
     if not is_read or not asks:
         return ExperimentReport(experiment.message, (), split=split)
-    plan, is_due = experiment.analysis, tally.deadline.is_due
-    at_every_look = plan.at is None and plan.per_arm is None
+    is_due, at_every_look = tally.deadline.is_due, not experiment.is_fixed
     responses = [
         share(arm, min(group.answered, group.texted), group.texted) for arm, group in tally.groups.items()
     ]
@@ -68,7 +67,7 @@ def describe_experiment(
         *compare_arms("response", responses, at_every_look=at_every_look),
         *compare_arms("score", scores, at_every_look=at_every_look),
     )
-    few = {one.name for one in scores if one.counted < LEAST_FOR_SCORE}
+    few = {one.name for one in scores if one.counted < FEW_ANSWERS}
     reaches = [find_reach(one, at_every_look=at_every_look) for one in (responses, scores)]
     reach, score_reach = (one if is_due and isfinite(one) else None for one in reaches)
     own = {} if outline.score is None else {outline.score: score_reach}
@@ -83,7 +82,7 @@ def describe_experiment(
             AnalysisReport,
             tally.deadline,
             method="sequential" if at_every_look else "fixed",
-            per_arm=plan.per_arm,
+            per_arm=experiment.per_arm,
             answered_later=None if tally.deadline.cutoff_us is None else tally.answered_later,
         ),
         split=split,
@@ -103,19 +102,22 @@ def _sample_scores(outline: CampaignOutline, tally: ArmTally, number: int) -> li
     def score(group: GroupTally, z: float = Z_95) -> Score | None:
         return score_question(outline.questions[number].question, group.readings.get(number, {}), z).score
 
-    def find(group: GroupTally, z: float) -> Interval | None:
-        found = score(group, z)
-        return None if found is None else found.interval
+    return [
+        _sample(arm, found, partial(score, group))
+        for arm, group in tally.groups.items()
+        if (found := score(group)) is not None
+    ]
 
-    scores = ((arm, group, score(group)) for arm, group in tally.groups.items())
-    return [_sample(arm, one, partial(find, group)) for arm, group, one in scores if one is not None]
 
-
-def _sample(name: str, score: Score, find: Callable[[float], Interval | None]) -> Sample:
-    """Return the sample of a score."""
+def _sample(name: str, score: Score, find: Callable[[float], Score | None]) -> Sample:
+    """Return the sample of a score, of which `find` returns the one with an interval of another reach."""
     if score.satisfied is not None:
         return share(name, score.satisfied, score.counted)
-    return Sample(name, score.counted, score.value, find, standard_error=score.standard_error)
+
+    def find_interval(z: float) -> Interval | None:
+        return found.interval if (found := find(z)) else None
+
+    return Sample(name, score.counted, score.value, find_interval, standard_error=score.standard_error)
 
 
 def _check_split(assigned: Mapping[str, int], weights: Mapping[str, float]) -> SplitReport | None:
@@ -179,7 +181,7 @@ def _sample_wave(measure: Compared, wave: CampaignReport, report: CampaignReport
         return share(wave.label, people.answered, people.texted)
     if score is None or report.score is None or score.measure != report.score.measure:
         return None
-    return None if score.value is None else _sample(wave.label, score, lambda _: score.interval)
+    return None if score.value is None else _sample(wave.label, score, lambda _: score)
 
 
 def _test_waves(measure: Compared, samples: Sequence[Sample]) -> list[WaveTest]:
@@ -203,12 +205,15 @@ def _test_waves(measure: Compared, samples: Sequence[Sample]) -> list[WaveTest]:
             for one in samples
         )
     else:
-        if not all(one.standard_error and one.value is not None for one in samples):
+        weighed = [
+            (one.value, 1 / Fraction(one.standard_error) ** 2)
+            for one in samples
+            if one.standard_error and one.value is not None
+        ]
+        if len(weighed) < len(samples):
             return []
-        weights = [1 / Fraction(one.standard_error or 1) ** 2 for one in samples]
-        values = [one.value or Fraction() for one in samples]
-        mean = sum((w * x for w, x in zip(weights, values, strict=True)), Fraction()) / sum(weights)
-        statistic = sum((w * (x - mean) ** 2 for w, x in zip(weights, values, strict=True)), Fraction())
+        mean = sum((w * x for x, w in weighed), Fraction()) / sum(w for _, w in weighed)
+        statistic = sum((w * (x - mean) ** 2 for x, w in weighed), Fraction())
     p_value = chi_squared_p_value(float(statistic), freedom)
     verdict = judge(p_value, is_enough=are_enough(samples))
     return [WaveTest(measure, len(samples), Fraction(statistic), freedom, p_value, verdict)]

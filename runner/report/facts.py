@@ -40,17 +40,16 @@ _BARRED = ("excluded", "opted_out", "opt_out_doubtful", "control_group", "no_con
 class QuestionOutline:
     """One question as the campaign asks it, with the tag of its results (`question_tag`).
 
-    There are no responses for a freeform question. `conclude_on` is an answer that ends the survey early.
-    `values` are those that the campaign gives its responses, None for one whose text says it; empty if none.
-    All of it is in the default language; `translations` has each response in all languages, the default
-    first, and `endings` the answer that ends the survey; both are empty if there is one language.
+    There are no responses for a freeform question. `values` are those that the campaign gives its responses,
+    None for one whose text says it; empty if none. All of it is in the default language; `translations` has
+    each response in all languages, the default first, unless there is one, and `endings` the answer that ends
+    the survey early, if one does.
     """
 
     tag: str
     text: str
     responses: tuple[str, ...] = ()
     scale: Scale = "choice"
-    conclude_on: str | None = None
     values: tuple[ResponseValue | None, ...] = ()
     translations: tuple[tuple[str, ...], ...] = ()
     endings: tuple[str, ...] = ()
@@ -59,22 +58,6 @@ class QuestionOutline:
     def all_responses(self) -> Sequence[Sequence[str]]:
         """Each response in all languages, the default first."""
         return self.translations or [(text,) for text in self.responses]
-
-    @property
-    def all_endings(self) -> Sequence[str]:
-        """The answer that ends the survey, in all languages; empty if none does."""
-        return self.endings or ([] if self.conclude_on is None else [self.conclude_on])
-
-
-@dataclass(frozen=True, slots=True)
-class AnalysisPlan:
-    """The time of an experiment's verdict: a day, or the people texted in each arm, which fix one.
-
-    With neither, a test that allows it is made at every look.
-    """
-
-    at: date | None = None
-    per_arm: int | None = None
 
 
 Way = tuple[QuestionOutline, ...]
@@ -130,11 +113,21 @@ class PooledOutline:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentOutline:
-    """An experiment: the id of its message, the arms' weights, and the time of its verdict."""
+    """An experiment: the id of its message, the arms' weights, and the time of its verdict.
+
+    That is the day `at`, or follows from the people texted in each arm; with neither, a test that allows it
+    is made at every look.
+    """
 
     message: str
     weights: Mapping[str, float]
-    analysis: AnalysisPlan = AnalysisPlan()
+    at: date | None = None
+    per_arm: int | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """True if the verdict is taken once."""
+        return self.at is not None or self.per_arm is not None
 
 
 @dataclass(frozen=True, slots=True)

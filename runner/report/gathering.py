@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.answers import outline_all, outline_responses
 from runner.campaign.message_model import SCORED, Message
-from runner.campaign.model import Analysis, Campaign
 from runner.campaign.scales import read_points
+from runner.ledger.model import CampaignLaunches
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.people.replies import count_waiting
 from runner.ledger.results import sendings
@@ -21,7 +21,6 @@ from runner.ledger.results.sendings import iterate_opt_out_replies
 from runner.optout.reply import classify
 from runner.report.cost import PaidCost, add_up_cost
 from runner.report.facts import (
-    AnalysisPlan,
     CampaignFacts,
     CampaignOutline,
     ExperimentOutline,
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from fractions import Fraction
 
-    from runner.campaign.model import Analysis, Campaign
-    from runner.ledger.report_model import OptOutReply
+    from runner.campaign.model import Campaign
     from runner.ledger.target_key import LedgerConnection
     from runner.report.facts import Way
     from runner.source.money import Prices
@@ -55,8 +53,9 @@ def outline_campaign(campaign: Campaign) -> CampaignOutline:
     variants = campaign.variants
     experiment = None
     if variants is not None and variants.of is not None and variants.arms:
-        weights = {arm.id: arm.weight for arm in variants.arms}
-        experiment = ExperimentOutline(variants.of, weights, _outline_analysis(variants.analysis))
+        weights, analysis = {arm.id: arm.weight for arm in variants.arms}, variants.analysis
+        at = date.fromisoformat(analysis.at) if analysis and analysis.at else None
+        experiment = ExperimentOutline(variants.of, weights, at, analysis.per_arm if analysis else None)
     score = _find_score(campaign, questions)
     goal = campaign.score_target
     if goal is not None and score is not None and questions[score].question.scale == "csat":
@@ -89,12 +88,6 @@ def _outline_messages(campaign: Campaign) -> Iterator[MessageOutline]:
         for question in chain(base, *ways.values()):
             questions.setdefault(question.tag, question)
         yield MessageOutline(message.id, message.tag, tuple(questions.values()), ways)
-
-
-def _outline_analysis(analysis: Analysis | None) -> AnalysisPlan:
-    if analysis is None:
-        return AnalysisPlan()
-    return AnalysisPlan(date.fromisoformat(analysis.at) if analysis.at else None, analysis.per_arm)
 
 
 def pool_questions(messages: Sequence[MessageOutline]) -> Iterator[PooledOutline]:
@@ -152,9 +145,6 @@ def _outline_questions(campaign: Campaign, compiler: TextCompiler, message: Mess
             text=compiler.outline(question.text, campaign.vars),
             responses=tuple(compiler.outline(response, campaign.vars) for response in question.responses),
             scale=question.scale,
-            conclude_on=compiler.outline(question.conclude_on, campaign.vars)
-            if question.conclude_on
-            else None,
             values=question.values,
             translations=outline_responses(campaign, compiler, question),
             endings=outline_all(campaign, compiler, question.conclude_on) if question.conclude_on else (),
@@ -164,12 +154,10 @@ def _outline_questions(campaign: Campaign, compiler: TextCompiler, message: Mess
 
 
 def read_cost(
-    connection: LedgerConnection, campaign: Campaign, campaign_id: int, prices: Prices | None
+    connection: LedgerConnection, asked: CampaignLaunches, prices: Prices | None
 ) -> PaidCost | None:
-    """Return what a campaign has cost so far, in its wave if it has waves; None without prices."""
-    if prices is None:
-        return None
-    return add_up_cost(read_charges(connection, campaign_id, campaign.message_ids, campaign.wave), prices)
+    """Return what launches have cost so far; None without prices."""
+    return None if prices is None else add_up_cost(read_charges(connection, asked), prices)
 
 
 def gather_facts(
@@ -181,29 +169,29 @@ def gather_facts(
     campaign_id: int,
 ) -> CampaignFacts:
     """Return the ledger's data on a campaign and its messages, in its wave if it has waves."""
-    ids, wave = campaign.message_ids, campaign.wave
-    left_out = sendings.count_left_out(connection, campaign_id, ids, wave)
+    asked = CampaignLaunches(campaign_id, campaign.message_ids, campaign.wave)
+    left_out = sendings.count_left_out(connection, asked)
     # Launches that the ledger should not contain are not missing from it.
     totals = {
         message: counted
         if counted.results is None
         else replace(counted, results=counted.results - left_out[message])
-        for message, counted in read_totals(connection, campaign_id, ids, wave).items()
+        for message, counted in read_totals(connection, asked).items()
     }
     return CampaignFacts(
         campaign.name,
         target,
         outline,
         totals=totals,
-        audiences={row.message: row for row in sendings.read_audiences(connection, campaign_id, ids)},
-        doubtful=count_waiting(connection, target, campaign_id, ids, wave),
+        audiences={row.message: row for row in sendings.read_audiences(connection, asked)},
+        doubtful=count_waiting(connection, target, asked),
         forgotten=len(read_forgotten(connection, campaign_id)),
         price=sendings.read_service_plan(connection, target),
-        runs=tuple(count_by_run(connection, campaign_id, wave)),
-        differences=read_differences(connection, campaign_id, ids, wave),
-        wave=wave,
+        runs=tuple(count_by_run(connection, asked)),
+        differences=read_differences(connection, asked),
+        wave=campaign.wave,
         step=sendings.read_step(connection, campaign_id),
-        cost=read_cost(connection, campaign, campaign_id, prices),
+        cost=read_cost(connection, asked, prices),
     )
 
 
@@ -211,21 +199,12 @@ def read_refusals(connection: LedgerConnection, campaign_id: int) -> dict[tuple[
     """Return a campaign's results that opt out, and so are no answers.
 
     The keys are the ledger's number of the launch and `result_guid`; the values, whether it is an opt-out on
-    record: its author may have been let in again.
+    record: its author may have been let in again, and has still not answered by writing STOP. A doubtful one
+    is an answer until somebody confirms that it opts out.
     """
     return {
         (reply.launch_id, reply.result_guid): reply.state == "confirmed"
         for reply in iterate_opt_out_replies(connection, campaign_id)
-        if _opts_out(reply)
+        if reply.state == "confirmed"
+        or (reply.state == "dismissed" and classify(reply.response).kind == "sure")
     }
-
-
-def _opts_out(reply: OptOutReply) -> bool:
-    """Return whether a result is an opt-out, and so no answer.
-
-    One that a person confirmed, or that needed no decision, is; a doubtful one is an answer until somebody
-    confirms that it opts out. Who was let in again has still not answered by writing STOP.
-    """
-    if reply.state == "dismissed":
-        return classify(reply.response).kind == "sure"
-    return reply.state == "confirmed"

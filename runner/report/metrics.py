@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runner.document import UNSET, build
 from runner.ledger.model import parse_moment
-from runner.ledger.report_model import COUNTED, MessageTotals, NamedCount, PartialCount, name_parts
+from runner.ledger.report_model import MessageTotals, NamedCount
 from runner.report.breakdowns import add_up, break_down, summarise_question
 from runner.report.experiment import describe_experiment
 from runner.report.facts import CampaignFacts, CampaignOutline, CampaignTally, MessageOutline, MessageTally
@@ -24,13 +24,13 @@ from runner.report.model import (
     RunReport,
     Sessions,
 )
-from runner.report.people_model import SMALL_GROUP, PeopleReport, estimate_eligibility, outcome_rates
+from runner.report.people_model import SMALL_GROUP, PeopleReport, outcome_rates
 from runner.report.scores import divide, rate_response
 from runner.source.quantity import read_number
 from runner.wording import hide_phones
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from fractions import Fraction
 
     from runner.ledger.report_model import AudienceRow, OpenDifferences, RunRow, ServicePlan
@@ -43,14 +43,10 @@ def price_renders(renders: int | None, plan: ServicePlan | None) -> tuple[Fracti
     `plan` is None where the service was never asked.
     """
     share = None if plan is None else divide(renders, plan.renders_max)
-    price_usd = None if plan is None else _read_price(plan.price_usd)
-    return share, None if share is None or price_usd is None else share * price_usd
-
-
-def _read_price(text: str | None) -> Fraction | None:
+    written = "" if plan is None else plan.price_usd or ""
     # An answer may have a decimal comma; a price is decimal text.
-    price = None if text is None or "," in text else read_number(text)
-    return None if price is None or price < 0 else price
+    price = None if "," in written else read_number(written)
+    return share, None if share is None or price is None or price < 0 else share * price
 
 
 _NAMES = {
@@ -76,8 +72,15 @@ class _Message:
 
     facts: CampaignFacts
     outline: MessageOutline
-    totals: MessageTotals
-    tally: MessageTally
+    counted: CampaignTally
+
+    @property
+    def totals(self) -> MessageTotals:
+        return self.facts.totals.get(self.outline.id, MessageTotals(self.outline.id))
+
+    @property
+    def tally(self) -> MessageTally:
+        return self.counted.messages.get(self.outline.id, MessageTally())
 
     @property
     def differences(self) -> OpenDifferences | None:
@@ -116,53 +119,47 @@ class _Message:
 
 def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_GROUP) -> CampaignReport:
     """Return a campaign's metrics. Groups of fewer than `least` people are not shown."""
-    messages = {one.id: _find_message(facts, one, tally) for one in facts.outline.messages}
+    outline = facts.outline
+    messages = {one.id: _Message(facts, one, tally) for one in outline.messages}
     is_read = all(one.is_read for one in messages.values())
     reported = tuple(map(_summarise_message, messages.values()))
     people = _summarise_people(facts, tally.people, messages)
-    questions = tuple(_pool_questions(facts.outline, tally, messages, reported))
-    first_sent_at = _choose(min, (one.first_sent_at for one in reported))
-    scored = None if facts.outline.score is None else questions[facts.outline.score].question
+    questions = tuple(_pool_questions(outline, tally, messages, reported))
+    first_sent_at = min(filter(None, (one.first_sent_at for one in reported)), default=None)
+    scored = None if outline.score is None else questions[outline.score].question
     return CampaignReport(
         campaign=facts.name,
         wave=facts.wave or None,
         target=facts.target,
-        reconciled_at=_choose(min, (one.reconciled_at for one in reported)),
+        reconciled_at=min(filter(None, (one.reconciled_at for one in reported)), default=None),
         messages=reported,
         discrepancies=tuple(_find_own_discrepancies(tally, people)),
         runs=tuple(map(_report_run, facts.runs)),
-        time_zone=facts.outline.time_zone.key,
-        title=facts.outline.title,
-        description=facts.outline.description,
-        owner=facts.outline.owner,
+        time_zone=outline.time_zone.key,
+        title=outline.title,
+        description=outline.description,
+        owner=outline.owner,
         first_sent_at=first_sent_at,
-        next_send_at=facts.outline.not_before if first_sent_at is None else None,
-        last_sent_at=_choose(max, (one.last_sent_at for one in reported)),
+        next_send_at=outline.not_before if first_sent_at is None else None,
+        last_sent_at=max(filter(None, (one.last_sent_at for one in reported)), default=None),
         rollout=facts.step,
         launches=sum(one.launches for one in reported),
         reconciled_launches=sum(one.reconciled_launches for one in reported),
         people=people,
         score=None if scored is None or scored.score is None else scored.score.leave_out_few(),
-        goal=facts.outline.goal,
         sample=facts.describe_sample(tally.people),
-        completes=facts.outline.completes,
+        goal=outline.goal,
+        completes=outline.completes,
         cost=UNSET if facts.cost is None else facts.cost,
         questions=questions,
         groups=tuple(
-            break_down(facts.outline.questions, column, groups, least, facts.outline.score)
+            break_down(outline.questions, column, groups, least, outline.score)
             for column, groups in tally.groups.items()
             if people.texted is not None
         ),
         unknown_groups=tuple(tally.groups) if people.texted is None else (),
-        experiment=describe_experiment(
-            facts.outline, tally.arms, is_read=is_read and people.texted is not None
-        ),
+        experiment=describe_experiment(outline, tally.arms, is_read=is_read and people.texted is not None),
     )
-
-
-def _find_message(facts: CampaignFacts, outline: MessageOutline, tally: CampaignTally) -> _Message:
-    totals = facts.totals.get(outline.id, MessageTotals(outline.id))
-    return _Message(facts, outline, totals, tally.messages.get(outline.id, MessageTally()))
 
 
 def _find_own_discrepancies(tally: CampaignTally, people: PeopleReport) -> Iterator[str]:
@@ -180,12 +177,7 @@ def find_as_of(facts: CampaignFacts) -> datetime | None:
     """Return the oldest reading of the launches; None if some was not reconciled."""
     sent = [one for one in facts.totals.values() if one.launches]
     times = [parse_moment(one.reconciled_at or "") for one in sent]
-    return None if any(one.unread for one in sent) else _choose(min, times)
-
-
-def _choose(choose: Callable[..., datetime], times: Iterable[datetime | None]) -> datetime | None:
-    known = [time for time in times if time is not None]
-    return choose(known) if known else None
+    return None if any(one.unread for one in sent) else min(filter(None, times), default=None)
 
 
 _OF_TEXTED = ("queued", "blocked", "withdrawn", "uncertain", "texted")
@@ -229,10 +221,10 @@ def _rate(people: PeopleReport) -> PeopleReport:
     )
     if dispositions is None:
         return people
-    # Nobody is known to be ineligible: a refused send says nothing of its recipients.
-    rates = outcome_rates(dispositions, estimate_eligibility(dispositions.eligible, 0))
     rest = None if rate is None or people.texted is None else people.texted - dispositions.replaced
-    return people.replace(rates=rates, response_rate_without_replaced=divide(answered, rest))
+    return people.replace(
+        rates=outcome_rates(dispositions), response_rate_without_replaced=divide(answered, rest)
+    )
 
 
 def _report_run(row: RunRow) -> RunReport:
@@ -329,10 +321,10 @@ def _know_rejected(one: _Message) -> int | None:
 
 def _list_parts(one: _Message, held: Mapping[str, int]) -> tuple[NamedCount, ...]:
     """Return the counts that are known of some launches only: the service's and the ledger's."""
-    parts = {name: part for name, part in one.totals.partly_known.items() if name in _SERVICE_COUNTS}
-    if not one.hides_answers:
-        parts |= {name: part for name, count in held.items() if (part := one.totals.know_in_part(count))}
-    return name_parts(parts)
+    parts = [part for part in one.totals.partly_known if part.name in _SERVICE_COUNTS]
+    for name, count in held.items() if not one.hides_answers else ():
+        parts += one.totals.know_in_part(name, count)
+    return tuple(sorted(parts, key=lambda part: part.name))
 
 
 def _summarise_questions(one: _Message) -> Iterator[QuestionReport]:
@@ -370,11 +362,11 @@ def _find_discrepancies(one: _Message) -> Iterator[str]:
         )
     if differences is not None and differences.accepted:
         yield f"Launches whose answers were accepted as the service lists them: {differences.accepted:,}."
-    for name in COUNTED:
-        part = totals.partly_known.get(name, PartialCount(0, 0))
-        lacking = totals.reconciled - part.launches
-        if name in _NAMES and getattr(totals, name) is None and lacking > 0:
-            yield f"Launches of which the service does not say {_NAMES[name]}: {lacking:,}."
+    known = {part.name: part.launches for part in totals.partly_known}
+    for name, what in _NAMES.items():
+        lacking = totals.reconciled - known.get(name, 0)
+        if getattr(totals, name) is None and lacking > 0:
+            yield f"Launches of which the service does not say {what}: {lacking:,}."
     if totals.reconciled_at is not None and not totals.unread:
         yield from _compare_counts(totals, one.tally, one.facts.forgotten)
     answered = one.tally.answered
@@ -402,12 +394,9 @@ def _compare_counts(totals: MessageTotals, tally: MessageTally, forgotten: int) 
         # Surplus results are no longer listed by the service, or are listed under other guids.
         remedy = (
             " “runner reconcile --full” looks which are not listed any more; “--drop-unlisted” removes them."
-            if tally.results > totals.results
-            else ""
         )
-        yield (
-            f"Results that the service counts: {totals.results:,}; in the ledger: {tally.results:,}.{remedy}"
-        )
+        found = f"Results that the service counts: {totals.results:,}; in the ledger: {tally.results:,}."
+        yield f"{found}{remedy if tally.results > totals.results else ''}"
     if totals.queued is None or totals.active is None or totals.complete is None:
         return
     sessions = totals.queued + totals.active + totals.complete

@@ -9,11 +9,7 @@ from runner.document import UNSET, Count, Document, Moment, Part, UnsetType
 from runner.ledger.report_model import AppliedStep, NamedCount
 from runner.report.comparison_model import ExperimentReport, SeriesReport
 from runner.report.cost import PaidCost
-from runner.report.people_model import (
-    ColumnReport,
-    PeopleReport,
-    SampleReport,
-)
+from runner.report.people_model import ColumnReport, PeopleReport, SampleReport
 from runner.report.question_model import CommentsReport, QuestionReport, Rate, Score
 
 SANDBOX_TARGET = "sandbox"

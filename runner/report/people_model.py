@@ -100,11 +100,10 @@ class OutcomeRates(Part, frozen=True):
     con1: Rate | None = None
 
 
-def outcome_rates(dispositions: Dispositions, eligibility: Fraction | None) -> OutcomeRates:
+def outcome_rates(dispositions: Dispositions) -> OutcomeRates:
     """Return AAPOR's response rates 1 to 6, and its cooperation, refusal and contact rates.
 
-    With e for `eligibility`, the estimated share of the eligible among the unknown; None leaves RR3 and RR4
-    undefined:
+    With e for the estimated share of the eligible among the unknown:
 
         RR1 = I / ((I + P) + (R + NC + O) + (UH + UO))      RR2 = (I + P) / the same
         RR3 = I / ((I + P) + (R + NC + O) + e (UH + UO))    RR4 = (I + P) / the same
@@ -113,23 +112,21 @@ def outcome_rates(dispositions: Dispositions, eligibility: Fraction | None) -> O
         REF1 = R / the whole of RR1                         CON1 = ((I + P) + R + O) / the whole of RR1
 
     RR5 and RR6 assume that e is 0, or that nobody's eligibility is unknown: they are given only then.
+    By proportional allocation (the CASRO method), e is the share of the eligible among the people whose
+    eligibility is known: 1, as nobody is known to be ineligible, and undefined if nobody is known.
     Source: Standard Definitions (see the module), "Response rates" to "Contact rates".
-
-    Raises:
-        ValueError: if the eligibility is not from 0 to 1.
     """
-    if eligibility is not None and not 0 <= eligibility <= 1:
-        raise ValueError(f"an eligibility of {eligibility} is not a share")
     complete, interviews = dispositions.complete, dispositions.interviews
     known, unknown = dispositions.eligible, dispositions.unknown_eligibility
     contacts = interviews + dispositions.refusal + dispositions.other
-    estimated = None if eligibility is None else known + eligibility * unknown
+    # With an e of 1.
+    estimated = known + unknown if known else None
     return OutcomeRates(
-        e=eligibility,
+        e=divide(known, known),
         rr1=divide(complete, known + unknown),
         rr2=divide(interviews, known + unknown),
-        rr3=Fraction(complete) / estimated if estimated else None,
-        rr4=Fraction(interviews) / estimated if estimated else None,
+        rr3=divide(complete, estimated),
+        rr4=divide(interviews, estimated),
         rr5=None if unknown else divide(complete, known),
         rr6=None if unknown else divide(interviews, known),
         coop1=divide(complete, contacts),
@@ -137,16 +134,6 @@ def outcome_rates(dispositions: Dispositions, eligibility: Fraction | None) -> O
         ref1=divide(dispositions.refusal, known + unknown),
         con1=divide(contacts, known + unknown),
     )
-
-
-def estimate_eligibility(eligible: int, ineligible: int) -> Fraction | None:
-    """Return e, the estimated share of the eligible among people of unknown eligibility.
-
-    By proportional allocation, e = eligible / (eligible + ineligible), of the people whose eligibility is
-    known; None if there are none. Source: Standard Definitions (see the module), which names it the CASRO
-    method, after the Council of American Survey Research Organizations.
-    """
-    return divide(eligible, eligible + ineligible)
 
 
 class SampleReport(Part, frozen=True):

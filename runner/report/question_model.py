@@ -11,10 +11,8 @@ from runner.document import Count, Meta, Part
 
 Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
 """Scales of a question's answers, by their names in the campaign file."""
-LEAST_FOR_NPS = 10
-"""Answers that a Net Promoter Score needs for an interval: our choice."""
-LEAST_FOR_SCORE = 10
-"""A score of fewer answers is left out: our choice, as for the interval of a Net Promoter Score."""
+FEW_ANSWERS = 10
+"""A score of fewer answers has no interval, and is left out with a caution: our choice."""
 NPS_PSEUDO_ANSWERS = 3
 Interval = tuple[float, float]
 """The low and the high end of a 95 % interval, in the unit of its value."""
@@ -64,7 +62,7 @@ class NetPromoterScore(Part, frozen=True):
     @property
     def standard_error(self) -> float | None:
         """The standard error of its interval, in points (`runner.report.scores.net_promoter_interval`)."""
-        if self.counted < LEAST_FOR_NPS:
+        if self.counted < FEW_ANSWERS:
             return None
         counted = self.counted + NPS_PSEUDO_ANSWERS
         added = Fraction(NPS_PSEUDO_ANSWERS, 4)
@@ -117,7 +115,7 @@ class Score(Part, frozen=True):
 
     def leave_out_few(self, *, is_hidden: bool = False) -> Score:
         """Return it as reports have it: without its value, if it `is_hidden` or rests on too few answers."""
-        if self.counted >= LEAST_FOR_SCORE and not is_hidden:
+        if self.counted >= FEW_ANSWERS and not is_hidden:
             return self
         return self.replace(value=None, interval=None, standard_error=None, satisfied=None)
 

@@ -9,11 +9,7 @@ from math import cbrt, erfc, exp, gamma, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from runner.report.question_model import (
-    NPS_PSEUDO_ANSWERS,
-    NetPromoterScore,
-    SatisfactionScore,
-)
+from runner.report.question_model import FEW_ANSWERS, NPS_PSEUDO_ANSWERS, NetPromoterScore, SatisfactionScore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +23,6 @@ _LOWEST_PASSIVE = 7
 _TOP_BOXES = 2
 Z_95 = NormalDist().inv_cdf(0.975)
 """The normal distribution's quantile of a 95 % interval: 1.95996…"""
-_LEAST_FOR_MEAN = 10
 
 
 def divide(part: int | None, whole: int | None) -> Fraction | None:
@@ -181,7 +176,7 @@ def mean_interval(numbers: Mapping[Fraction, int], z: float = Z_95) -> tuple[flo
     certain.
     """
     counted = sum(numbers.values())
-    if counted < _LEAST_FOR_MEAN or sum(map(bool, numbers.values())) == 1:
+    if counted < FEW_ANSWERS or sum(map(bool, numbers.values())) == 1:
         return None
     mean = sum((number * count for number, count in numbers.items()), Fraction()) / counted
     cubes = float(sum((count * (number - mean) ** 3 for number, count in numbers.items()), Fraction()))

@@ -83,27 +83,18 @@ class StoppedError(Exception):
 
 
 @dataclass(slots=True)
-class ServiceHabits:
-    """A service's observed treatment of connections: `leaves_open` if the last reused one was still open."""
-
-    leaves_open: bool = False
-
-
-@dataclass(slots=True)
 class Exchange:
     """One request and its answer.
 
     Attributes:
         look: called once connected, right before the first byte.
-        patience_s: seconds for the request to leave, and again for the whole answer to arrive.
-        habits: of the service, shared by all exchanges with it.
+        service: all exchanges with the service.
         bytes_left: True if any byte of the request may have left this machine.
         answer: the part that has arrived.
     """
 
     look: Callable[[], None]
-    patience_s: float
-    habits: ServiceHabits
+    service: Connection
     bytes_left: bool = field(default=False, init=False)
     answer: WireAnswer | None = field(default=None, init=False)
 
@@ -130,10 +121,9 @@ class GuardedConnection(HTTPConnection):
         # An idle connection is readable if it has ended, or has bytes that nobody asked for.
         if self.sock is None or self._has_more():
             return False
-        habits = _current.get().habits
-        is_open = not wait_for_read(self.sock, timeout=0.0 if habits.leaves_open else _DOUBT_S)
-        habits.leaves_open = is_open
-        return is_open
+        service = _current.get().service
+        service.leaves_open = not wait_for_read(self.sock, timeout=0.0 if service.leaves_open else _DOUBT_S)
+        return service.leaves_open
 
     def _has_more(self) -> bool:
         """Return True if bytes after the last answer were received, in the buffer or in TLS."""
@@ -167,7 +157,7 @@ class GuardedConnection(HTTPConnection):
         if self.sock is None:
             self.connect()
         # The library sets the socket's timeout to it.
-        self.timeout = exchange.patience_s
+        self.timeout = exchange.service.patience_s
         self._pieces = []
         try:
             super().request(*args, **options)
@@ -188,7 +178,7 @@ class GuardedConnection(HTTPConnection):
         except OSError:
             raise BrokenAnswerError(NO_ANSWER) from None
         finally:
-            self._deadline = monotonic() + exchange.patience_s
+            self._deadline = monotonic() + exchange.service.patience_s
 
     def send(self, data: Any) -> None:
         """Send bytes, or keep them until their request is complete."""
@@ -336,7 +326,9 @@ class NetworkError(Exception):
 class Connection:
     """HTTP with one target, from any number of threads.
 
-    `verify` is a CA bundle, or True for the system's and that of requests.
+    `verify` is a CA bundle, or True for the system's and that of requests. A request has `patience_s` seconds
+    to leave, and its answer as many to arrive. The service `leaves_open` connections if the last one that was
+    used again was still open.
     """
 
     def __init__(self, target: Target, *, verify: bool | str = True) -> None:
@@ -346,9 +338,8 @@ class Connection:
         self._origin = name_origin(url)
         self._base_url = f"{url.scheme}://{url.netloc}{url.path or ''}"
         self._adapter = _open_adapter(target, verify)
-        self._habits = ServiceHabits()
         self._timeout = (target.connect_timeout, target.read_timeout)
-        self._patience_s = target.read_timeout
+        self.patience_s, self.leaves_open = target.read_timeout, False
         self._credentials = urlencode(
             {"username": target.credentials.username, "api_key": target.credentials.api_key}
         )
@@ -394,7 +385,7 @@ class Connection:
         self._adapter.close()
 
     def _exchange(self, request: requests.PreparedRequest, look: Callable[[], None] = lambda: None) -> Answer:
-        exchange = Exchange(look, self._patience_s, self._habits)
+        exchange = Exchange(look, self)
         try:
             response, body = self._fetch(request, exchange)
         except StoppedError as stopped:

@@ -22,10 +22,7 @@ Author: TypeAlias = str
 lack that code."""
 
 Count: TypeAlias = int | None
-"""A count of the service's; None if it says none, or none that can be read."""
-
-Place: TypeAlias = int | None
-"""A place in an order; None likewise."""
+"""A count of the service's, or a place in an order; None if it says none, or none that can be read."""
 
 Words: TypeAlias = str
 """A text that was told, if only an empty one."""
@@ -139,7 +136,7 @@ class ResultRecord:
     question_guid: Detail
     question_tag: Detail
     question_text: Detail
-    question_display_order: Place
+    question_display_order: Count
     result_answer: Detail
     result_response: Words
     created: Detail

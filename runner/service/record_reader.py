@@ -12,7 +12,6 @@ from functools import partial
 from sys import intern
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from runner.errors import ServiceError
 from runner.service.model import ResultRecord, StatRecord, Unreadable
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ _MARKS = re.compile(r"[\s.()\[\]\-\u2010-\u2015\u2212]")
 """Characters between a number's digits: blanks, dots, brackets and dashes."""
 _INTEGERS = range(-(2**31), 2**31)
 """Range of a ledger's integers."""
-_OPTIONAL = frozenset({"Count", "Place", "Detail"})
+_OPTIONAL = frozenset({"Count", "Detail"})
 """The types of the fields that a record may leave out."""
 _FIELDS = {
     kind.kind: [
@@ -36,17 +35,6 @@ _FIELDS = {
     for kind in (StatRecord, ResultRecord)
 }
 """Of each kind of record: its fields, their names on the wire, and their types."""
-
-
-def read_record(kind: type[AnyRecord], item: Any) -> AnyRecord:
-    """Return a record of the given kind."""
-    values: dict[str, Any] = {}
-    for own, name, type_ in _FIELDS[kind.kind]:
-        try:
-            values[own] = _READERS[type_](item.get(name) if type_ in _OPTIONAL else item[name])
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-            raise ServiceError(f"a {kind.kind} record of the service has no usable {name}") from None
-    return kind(**values)
 
 
 def _read_integer(value: Any) -> int:
@@ -143,7 +131,6 @@ def _read_states(name: str, sessions: Any) -> tuple[str, ...]:
 _READERS: dict[str, Callable[[Any], Any]] = {
     "int": _read_integer,
     "Count": _read_count,
-    "Place": _read_count,
     "str": _read_text,
     "Detail": _read_text,
     "Name": _read_name,
@@ -158,13 +145,17 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 """Readers of fields from their wire form, by type."""
 
 
-def read_item(kind: type[AnyRecord], item: object, position: int) -> AnyRecord | Unreadable:
+def read_item(kind: type[AnyRecord], item: Any, position: int) -> AnyRecord | Unreadable:
     """Return a record of a list."""
-    try:
-        return read_record(kind, item)
-    except ServiceError as error:
-        guid, launch = _find_guid(item, "result_guid"), _find_guid(item, "project_launch_guid")
-        return Unreadable(guid, launch, position, error.message)
+    values: dict[str, Any] = {}
+    for own, name, type_ in _FIELDS[kind.kind]:
+        try:
+            values[own] = _READERS[type_](item.get(name) if type_ in _OPTIONAL else item[name])
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            guid, launch = _find_guid(item, "result_guid"), _find_guid(item, "project_launch_guid")
+            problem = f"a {kind.kind} record of the service has no usable {name}"
+            return Unreadable(guid, launch, position, problem)
+    return kind(**values)
 
 
 def read_rest(kind: type[AnyRecord], item: Any) -> AnyRecord | None:

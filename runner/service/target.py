@@ -23,7 +23,6 @@ from urllib.parse import urlsplit
 
 from runner.audience.phone import REGION_HINT, find_region_fault
 from runner.errors import LINE_BREAK_HINT, ConfigurationError, MissingKeyError
-from runner.source.money import Prices
 from runner.source.quantity import parse_duration, parse_rate
 from runner.source.targets_file import TargetsProblemError, read_targets_file
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from urllib3.util import Url
 
     from runner.source.diagnostic import Diagnostic
+    from runner.source.money import Prices
     from runner.source.yaml import YamlDocument
 
 
@@ -239,7 +239,7 @@ def choose_target(
         api_key_env=variables[1],
         cluster=settings.get("cluster"),
         state_remote=settings.get("state_remote"),
-        **_read_limits(settings.get("limits", {})),
+        **{limit: _read_limit(limit, value) for limit, value in settings.get("limits", {}).items()},
     )
 
 
@@ -275,8 +275,7 @@ def _read_state_key(name: str, settings: Mapping[str, Any], environment: Mapping
 
 def find_key_variable(name: str, targets: Mapping[str, Any]) -> str:
     """Return the environment variable of the key of a target's fingerprints."""
-    variable: str = targets.get("targets", {}).get(name, {}).get("state_key_env", STATE_KEY)
-    return variable
+    return list_variables(name, targets)[2]
 
 
 def list_variables(name: str, targets: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -306,16 +305,7 @@ def _read_credentials(
     return Credentials(*(environment[variable] for variable in variables))
 
 
-def read_prices(settings: Mapping[str, Any]) -> Prices | None:
-    """Return the prices of a target with some settings in targets.yaml; None if it has none."""
-    return Prices.read(settings["prices"]) if "prices" in settings else None
-
-
-def _read_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _read_limit(name, value) for name, value in limits.items()}
-
-
-def _read_limit(name: str, value: str | int) -> float:
+def _read_limit(name: str, value: str | int) -> Any:
     if not isinstance(value, str):
         return int(value)
     return parse_rate(value) if name == "rate" else parse_duration(value).total_seconds()

@@ -8,10 +8,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from runner.delivery.comparison import Verdict, is_same_text
-from runner.delivery.launch_list import write_moment
 from runner.document import Count, Described, Document, FailedCampaign, Part, build
 from runner.errors import RunnerError, UsageError
-from runner.ledger.model import Outcome, find_wave
+from runner.ledger.model import Outcome, find_wave, write_moment
 from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.record.entry import adopt_in_part, dismiss_launches, list_unexplained
 from runner.ledger.record.unsettled import list_unsettled

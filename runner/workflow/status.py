@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.document import UNSET, Count, Described, Document, Part, UnsetType
 from runner.errors import RunnerError
-from runner.ledger.model import count_on, format_moment
+from runner.ledger.model import CampaignLaunches, count_on, format_moment
 from runner.ledger.people.pruned import read_figures
 from runner.ledger.people.replies import UnreadReplies
 from runner.ledger.people.suppressions import Pause
@@ -16,7 +16,6 @@ from runner.ledger.report_model import (
     MessageTotals,
     NamedCount,
     OpenDifferences,
-    name_parts,
 )
 from runner.ledger.results.differences import read_differences
 from runner.ledger.results.reconciled import read_totals
@@ -338,16 +337,18 @@ class _Counts:
         """Return the fields of a message's status."""
         totals = self.totals.get(message, MessageTotals(message))
         differences = self.differences.get(message, OpenDifferences(0, 0, ()))
-        read, parts = self.answered.get(message, 0), dict(totals.partly_known)
-        if not differences.hidden and (part := totals.know_in_part(read)):
-            parts["answered"] = part
+        read, parts = self.answered.get(message, 0), list(totals.partly_known)
+        if not differences.hidden:
+            parts += totals.know_in_part("answered", read)
         return {
             **{name: getattr(totals, source) for name, source in _TOTALLED.items()},
             # What other machines have reserved is unresolved, and no count of the ledger.
             "sent": count_on(self.known.sent.get(message, ()), self.wave),
             "unresolved": count_on(self.known.unresolved.get(message, ()), self.wave),
             "answered": None if totals.unread or differences.hidden else read,
-            "partly_known": name_parts({name: part for name, part in parts.items() if name in COUNTS}),
+            "partly_known": tuple(
+                sorted((part for part in parts if part.name in COUNTS), key=lambda part: part.name)
+            ),
             "differing_launches": differences.waiting,
         }
 
@@ -361,14 +362,14 @@ _UNKNOWN: dict[str, Any] = {
 def _read_counts(workspace: Workspace, ledger: Ledger, campaign: Campaign, record: Record) -> _Counts:
     if record.campaign_id is None:
         return _Counts(record.known, campaign.wave)
-    campaign_id, ids, wave = record.campaign_id, campaign.message_ids, campaign.wave
+    asked = CampaignLaunches(record.campaign_id, campaign.message_ids, campaign.wave)
     with ledger.reading() as connection:
-        refusals = read_refusals(connection, campaign_id)
+        refusals = read_refusals(connection, asked.campaign_id)
         let_in = {guid for (_, guid), is_on_record in refusals.items() if not is_on_record}
-        kept = read_figures(connection, campaign_id, wave)
+        kept = read_figures(connection, asked.campaign_id, asked.wave)
         answered = (
             # An opt-out is not an answer, as in reports.
-            count_answered(connection, campaign_id, ids, let_in, wave=wave)
+            count_answered(connection, asked, let_in)
             if kept is None
             else {
                 one.id: one.participants_answered or 0 for one in CampaignReport.restore(kept.report).messages
@@ -376,9 +377,9 @@ def _read_counts(workspace: Workspace, ledger: Ledger, campaign: Campaign, recor
         )
         return _Counts(
             record.known,
-            wave,
-            read_totals(connection, campaign_id, ids, wave),
+            asked.wave,
+            read_totals(connection, asked),
             answered,
-            read_differences(connection, campaign_id, ids, wave),
-            read_cost(connection, campaign, campaign_id, workspace.target.prices),
+            read_differences(connection, asked),
+            read_cost(connection, asked, workspace.target.prices),
         )

@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING
 from runner.ledger.bulk import divide
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import TargetKey
-from runner.ledger.model import Intent, LaunchStats, Outcome, StoredResult, format_moment
+from runner.ledger.model import Intent, Outcome, StoredResult, format_moment
 from runner.ledger.people.opt_outs import add_opt_outs
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import add_intents
 from runner.ledger.results.reconciled import store_results
 from runner.ledger.target_key import enter_key
 from tests.benchmarks.cluster_plan import YAML, list_tree, run_plan, write_campaign
-from tests.ledger.counts import store_stats
+from tests.ledger.counts import LaunchStats, store_stats
 from tests.postgres import find_postgres, run_postgres
 
 if TYPE_CHECKING:

@@ -98,9 +98,7 @@ def test_a_number_that_could_be_another_response_is_no_line(
 def test_an_ending_is_one_in_all_languages() -> None:
     """An answer in any language, or by its line, ends the survey as the response does."""
     labels = tuple(one[0] for one in SATISFIED)
-    question = QuestionOutline(
-        "q", "?", labels, conclude_on="Bad", translations=SATISFIED, endings=SATISFIED[1]
-    )
+    question = QuestionOutline("q", "?", labels, translations=SATISFIED, endings=SATISFIED[1])
     read = build_reader(question)
     assert all(read("2", text).concludes for text in (*SATISFIED[1], "2", ""))
     assert not any(read("1", text).concludes for text in (*SATISFIED[0], "1", ""))

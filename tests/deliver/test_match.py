@@ -15,8 +15,7 @@ from runner.delivery.comparison import (
     is_same_definition,
     judge_launches,
 )
-from runner.delivery.launch_list import write_moment
-from runner.ledger.model import Unsettled
+from runner.ledger.model import Unsettled, write_moment
 from runner.ledger.record.unsettled import Claim
 from runner.service.model import StatRecord
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.delivery.pace import Pace
-from runner.delivery.retry import Retrier, RetryPolicy, WithheldError
+from runner.delivery.pace import Pace, Retrier, RetryPolicy, WithheldError
 from runner.errors import LedgerError
 from runner.service.model import SendReply
 

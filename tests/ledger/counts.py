@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from runner.ledger.database import insert_or_update
@@ -13,7 +13,19 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from runner.ledger.model import LaunchStats
+
+@dataclass
+class LaunchStats:
+    """The service's own counts of one launch; None if missing."""
+
+    launch_id: int
+    num_active_sessions: int | None
+    num_complete_sessions: int | None
+    num_messages: int | None
+    num_questions: int | None
+    num_queued_sessions: int | None
+    num_renders: int | None
+    num_results: int | None
 
 
 def store_stats(connection: Connection, stats: Sequence[LaunchStats], at: str) -> None:

@@ -16,7 +16,7 @@ from sqlalchemy import update
 
 from runner.errors import LedgerError
 from runner.ledger.database import Ledger, show_url
-from runner.ledger.model import Outcome
+from runner.ledger.model import CampaignLaunches, Outcome
 from runner.ledger.record.deliveries import count_states, record_outcomes
 from runner.ledger.tables import info
 
@@ -132,12 +132,12 @@ def test_a_block_that_reads_sees_one_moment(
     record = make_record("one", 1)
     (launch,) = deliver(record, state="intent")
     with ledger.reading() as connection:
-        before = count_states(connection, 1)
+        before = count_states(connection, CampaignLaunches(1))
         with ledger.writing() as other:
             record_outcomes(other, [Outcome(launch, "sent", record.sent_at, record.project_launch_guid)])
-        assert count_states(connection, 1) == before == {("ask", "intent"): 1}
+        assert count_states(connection, CampaignLaunches(1)) == before == {("ask", "intent"): 1}
     with ledger.reading() as connection:
-        assert count_states(connection, 1) == {("ask", "sent"): 1}
+        assert count_states(connection, CampaignLaunches(1)) == {("ask", "sent"): 1}
 
 
 @pytest.mark.slow

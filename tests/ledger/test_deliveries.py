@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 
 from runner.errors import RunLockedError
 from runner.ledger.database import Ledger
-from runner.ledger.model import Intent, LaunchRecord, Outcome
+from runner.ledger.model import CampaignLaunches, Intent, LaunchRecord, Outcome
 from runner.ledger.record.deliveries import (
     count_states,
     enter_campaign,
@@ -216,7 +216,7 @@ def test_a_recipient_of_another_run_stops_the_whole_group(ledger: Ledger) -> Non
     assert caught.value.exit_code == 6
     with ledger.reading() as connection:
         assert read_known(connection, campaign_id).unresolved == {"ask": {"a"}}
-        assert count_states(connection, campaign_id) == {("ask", "intent"): 1}
+        assert count_states(connection, CampaignLaunches(campaign_id)) == {("ask", "intent"): 1}
 
 
 def test_a_writer_waits_for_another(ledger: Ledger, ledger_url: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.campaign.answers import AnswerValue
-from runner.ledger.model import LaunchRecord, LaunchStats, StoredResult
+from runner.ledger.model import LaunchRecord, StoredResult
 from runner.ledger.people.history import EarlierAnswer, EarlierLaunch, EarlierMessage
 from runner.ledger.record import campaign_record
 from runner.ledger.record.campaign_record import Identity
@@ -18,7 +18,7 @@ from runner.ledger.report_model import LaunchDifference, OpenDifferences
 from runner.ledger.results.differences import store_differences
 from runner.ledger.results.reconciled import store_results
 from tests.ledger.conftest import KEY
-from tests.ledger.counts import store_stats
+from tests.ledger.counts import LaunchStats, store_stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.ledger.fingerprint import OpenSession, TargetKey, launch_key
-from runner.ledger.model import Intent, LaunchRecord, LaunchStats, Outcome, StoredSession
+from runner.ledger.model import Intent, LaunchRecord, Outcome, StoredSession
 from runner.ledger.people.history import find_surveying, read_open_sessions
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import absorb_launches, add_intents
@@ -17,7 +17,7 @@ from runner.ledger.results.reconciled import list_accepted, store_sessions
 from runner.reconcile.launches import ReadLaunch, note_ends
 from runner.service.model import StatRecord
 from tests.ledger.conftest import AT, KEY
-from tests.ledger.counts import store_stats
+from tests.ledger.counts import LaunchStats, store_stats
 
 if TYPE_CHECKING:
     from runner.ledger.database import Ledger

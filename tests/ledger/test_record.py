@@ -17,7 +17,7 @@ from runner.ledger.database import Ledger
 from runner.ledger.files.lockfile import parse_lockfile
 from runner.ledger.files.suppressions import HoldLine, OptOut, PauseLine, settle
 from runner.ledger.fingerprint import TargetKey, launch_key
-from runner.ledger.model import LaunchRecord, Outcome
+from runner.ledger.model import CampaignLaunches, LaunchRecord, Outcome, Run
 from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.people.suppressions import iterate_entries
 from runner.ledger.record.campaign_record import Identity, enter_record, list_former_names, read_record
@@ -26,7 +26,7 @@ from runner.ledger.record.entry import dismiss_launches, list_unexplained, read_
 from runner.ledger.record.unsettled import list_unsettled
 from runner.ledger.report_model import RunRow
 from runner.ledger.results.reconciled import read_totals
-from runner.ledger.results.runs import count_by_run, enter_runs, make_run
+from runner.ledger.results.runs import count_by_run, enter_runs, name_run
 from runner.ledger.results.sendings import count_answered
 from tests.keys import OTHER_STATE_KEY, STATE_KEY
 from tests.ledger.conftest import AT, FILE, KEY, absorb, dump, fill, rewrite
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
 
-EARLY = make_run("2026-11-20T11:00:00.000000Z", "ab" * 16)
-LATE = make_run("2026-11-21T11:00:00.000000Z", "cd" * 16, "9d" * 20, dirty=True, triggered_by="ada")
+EARLY = name_run(Run("", "2026-11-20T11:00:00.000000Z", "ab" * 16))
+LATE = name_run(Run("", "2026-11-21T11:00:00.000000Z", "cd" * 16, "9d" * 20, dirty=True, triggered_by="ada"))
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_ledger_and_lockfile_are_made_of_each_other(
         record = read_record(opened, replace(renamed, renamed_from=()))
         assert {name: len(people) for name, people in record.known.sent.items()} == {"ask": 3, "nudge": 1}
     with other.reading() as connection:
-        assert count_by_run(connection, 1) == [RunRow(LATE, 1, 2)]
+        assert count_by_run(connection, CampaignLaunches(1)) == [RunRow(LATE, 1, 2)]
 
 
 def test_an_older_lockfile_takes_nothing_and_a_newer_one_gives(
@@ -178,7 +178,7 @@ def test_an_adopted_launch_has_the_run_that_intended_it(
     fill(other, dump(make_record("a", 101)), text)
     for opened in (ledger, other):
         with opened.reading() as connection:
-            assert count_by_run(connection, 1) == [RunRow(EARLY, 1, 1)]
+            assert count_by_run(connection, CampaignLaunches(1)) == [RunRow(EARLY, 1, 1)]
 
 
 class TestCountedLockfile:
@@ -352,8 +352,8 @@ class TestRenamedMessage:
             "nudge": 1, "opener": 2,
         }  # fmt: skip
         with ledger.reading() as connection:
-            totals = read_totals(connection, 1, RENAMED)
-            assert not count_answered(connection, 1, RENAMED)
+            totals = read_totals(connection, CampaignLaunches(1, RENAMED))
+            assert not count_answered(connection, CampaignLaunches(1, RENAMED))
         assert (totals["opener"].sent, totals["opener"].unresolved) == (2, 1)
         new = rewrite(ledger, renamed)
         assert new.count('"message":"opener"') == new.count('"message":"nudge"') == 1

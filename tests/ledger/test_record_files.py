@@ -27,8 +27,8 @@ from runner.ledger.files.lockfile import (
 )
 from runner.ledger.files.suppressions import HoldLine, OptOut, PauseLine, parse_book, seal_book, settle
 from runner.ledger.fingerprint import TargetKey
-from runner.ledger.model import LaunchRecord, ReservedLaunch
-from runner.ledger.results.runs import make_run
+from runner.ledger.model import LaunchRecord, ReservedLaunch, Run
+from runner.ledger.results.runs import name_run
 from runner.source.json_schema import load_validator
 from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
@@ -41,8 +41,8 @@ KEY, PUBLIC = TargetKey.of("live", STATE_KEY), TargetKey.of("live", None)
 OTHER = TargetKey.of("live", OTHER_STATE_KEY)
 LOCK, BOOK = Path("campaigns/pulse.live.lock.json"), Path("campaigns/live.suppressions.json")
 RUNS = (
-    make_run("2026-12-01T10:00:00.000000Z", "ab" * 16),
-    make_run("2026-12-01T11:00:00.000000Z", "cd" * 16, "9d" * 20, dirty=True, triggered_by="ada"),
+    name_run(Run("", "2026-12-01T10:00:00.000000Z", "ab" * 16)),
+    name_run(Run("", "2026-12-01T11:00:00.000000Z", "cd" * 16, "9d" * 20, dirty=True, triggered_by="ada")),
 )
 MOMENTS = st.integers(0, 3).map(lambda day: f"2026-12-0{day + 1}T10:00:00.000000Z")
 PEOPLE = st.frozensets(st.integers(0, 5), max_size=3).map(

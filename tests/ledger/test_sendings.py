@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import insert, update
 
-from runner.ledger.model import StoredResult
+from runner.ledger.model import CampaignLaunches, StoredResult
 from runner.ledger.people.replies import count_waiting
 from runner.ledger.report_model import AudienceRow
 from runner.ledger.results import sendings
@@ -46,16 +46,18 @@ def test_the_last_audience_of_a_message_is_kept(
         )
         sendings.store_audiences(connection, 1, [audience("ask", "2", to_send=2, opted_out=5)])
     with ledger.reading() as connection:
-        found = sendings.read_audiences(connection, 1, {})
+        found = sendings.read_audiences(connection, CampaignLaunches(1))
         assert sorted(found, key=lambda row: row.message) == [
             audience("ask", "2", to_send=2, opted_out=5),
             audience("more", "1", to_send=1),
         ]
-        assert sendings.read_audiences(connection, 2, {}) == []
+        assert sendings.read_audiences(connection, CampaignLaunches(2)) == []
     with ledger.writing() as connection:
         sendings.store_audiences(connection, 1, [audience("opener", "3", to_send=9)])
     with ledger.reading() as connection:
-        renamed = {row.message: row for row in sendings.read_audiences(connection, 1, RENAMED)}
+        renamed = {
+            row.message: row for row in sendings.read_audiences(connection, CampaignLaunches(1, RENAMED))
+        }
     assert renamed == {"opener": audience("opener", "3", to_send=9), "more": audience("more", "1", to_send=1)}
 
 
@@ -108,7 +110,7 @@ def test_opt_outs_are_counted_where_they_were_met(ledger: Ledger, sent: list[int
         first, _, *others = sent
         wanted = {(first, "r0"): True, (others[0], "r2"): True, (others[1], "r3"): False, (first, "r4"): True}
         assert read_refusals(connection, 1) == wanted
-        assert count_waiting(connection, "live", 1, RENAMED) == {"opener": 1}
+        assert count_waiting(connection, "live", CampaignLaunches(1, RENAMED)) == {"opener": 1}
 
 
 def test_what_was_sent_since_a_moment_is_told_apart(
@@ -124,8 +126,8 @@ def test_what_was_sent_since_a_moment_is_told_apart(
         )
         connection.execute(earlier)
     with ledger.reading() as connection:
-        found = sendings.count_sent(connection, 1, "2026-11-20T12:00:00", {"ask": "opener"})
+        found = sendings.count_sent(connection, CampaignLaunches(1, {"ask": "opener"}), "2026-11-20T12:00:00")
         assert found == {"opener": sendings.SentCount(recipients=2, rejected=2)}
-        assert sendings.count_sent(connection, 2, "", {}) == {}
-        whole = sendings.count_sent(connection, 1, "", {})
+        assert sendings.count_sent(connection, CampaignLaunches(2), "") == {}
+        whole = sendings.count_sent(connection, CampaignLaunches(1), "")
     assert whole["ask"] == sendings.SentCount(recipients=3, rejected=2)

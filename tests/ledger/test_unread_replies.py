@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import update
 
-from runner.ledger.model import LaunchRecord, LaunchStats
 from runner.ledger.people.replies import (
     AccountMark,
     UnreadReplies,
@@ -19,12 +18,13 @@ from runner.ledger.people.replies import (
 from runner.ledger.report_model import LaunchDifference
 from runner.ledger.results.differences import store_differences
 from runner.ledger.tables import launches
-from tests.ledger.counts import store_stats
+from tests.ledger.counts import LaunchStats, store_stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.ledger.database import Ledger
+    from runner.ledger.model import LaunchRecord
 
     Ask = Callable[..., int]
 

@@ -14,6 +14,7 @@ from sqlalchemy import update
 
 from runner.errors import ServiceError
 from runner.ledger.database import Ledger
+from runner.ledger.model import CampaignLaunches
 from runner.ledger.people.opt_outs import decide_reply
 from runner.ledger.results.sendings import count_answered
 from runner.ledger.tables import launches
@@ -446,4 +447,4 @@ def test_a_result_of_a_phone_that_was_sent_nothing_is_no_answer(campaign: Campai
     campaign.service.add(3, "a", participant_phone_number="+19995550000")
     assert campaign.reconcile().results == 3
     with campaign.ledger.reading() as opened:
-        assert count_answered(opened, campaign.id) == {"ask": 2}
+        assert count_answered(opened, CampaignLaunches(campaign.id)) == {"ask": 2}

@@ -120,7 +120,7 @@ def build_people() -> PeopleReport:
         open=89,
         is_interim=True,
         dispositions=dispositions,
-        rates=outcome_rates(dispositions, Fraction(1)),
+        rates=outcome_rates(dispositions),
     )
 
 

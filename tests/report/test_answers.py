@@ -17,7 +17,7 @@ from runner.source.quantity import read_number
 if TYPE_CHECKING:
     from runner.report.question_model import Scale
 
-COLOURS = QuestionOutline("colour", "Which?", ("Red", "Green", "Blue"), conclude_on=" red ")
+COLOURS = QuestionOutline("colour", "Which?", ("Red", "Green", "Blue"), endings=(" red ",))
 
 
 @pytest.mark.parametrize(
@@ -119,11 +119,11 @@ def test_a_numeric_response_is_not_taken_for_an_index() -> None:
 
 
 def test_conclusions_are_recognised_as_the_service_does() -> None:
-    """An answer concludes when it is the `conclude_on` text, without regard to case and outer blanks."""
+    """An answer concludes when it is one of the `endings`, without regard to case and outer blanks."""
     reader = build_reader(COLOURS)
     assert reader("1", "RED").concludes
     assert not reader("2", "Green").concludes
-    words = build_reader(QuestionOutline("q", "?", scale="text", conclude_on="no"))
+    words = build_reader(QuestionOutline("q", "?", scale="text", endings=("no",)))
     assert words("No ", "No ").concludes
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.errors import RunnerError
-from runner.report.documents.template import write_with_template
+from runner.report.documents.formats import write_with_template
 from tests.report.odd_reports import build_hostile
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tests.report.counted import build_facts, count_rows, make_contact, make_row
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-QUESTIONS = {tag: QuestionOutline(tag, f"{tag}?", scale="text", conclude_on="stop") for tag in "xyz"}
+QUESTIONS = {tag: QuestionOutline(tag, f"{tag}?", scale="text", endings=("stop",)) for tag in "xyz"}
 X, Y, Z = QUESTIONS.values()
 ONE_WAY = MessageOutline("ask", "tag", (X, Y, Z))
 ARMS = MessageOutline("ask", "tag", (X, Y, Z), {"a": (X, Y), "b": (Z, X), "c": (Y,)})

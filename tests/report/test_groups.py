@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -16,7 +16,6 @@ from runner.report.comparison import always_valid_reach, fix_deadline
 from runner.report.comparison_model import AnalysisReport, ExperimentReport
 from runner.report.experiment import describe_experiment
 from runner.report.facts import (
-    AnalysisPlan,
     AnswerReading,
     ArmTally,
     CampaignOutline,
@@ -74,7 +73,7 @@ def test_arms_stand_side_by_side() -> None:
 def test_who_answers_after_the_day_is_told_of_a_verdict_that_was_taken() -> None:
     """A verdict of a day has the number of people whose answers came later; one that is not due has none."""
     day = date(2026, 11, 25)
-    fixed = replace(CAMPAIGN, experiment=ExperimentOutline("ask", {"b": 1, "a": 1}, AnalysisPlan(day)))
+    fixed = replace(CAMPAIGN, experiment=ExperimentOutline("ask", {"b": 1, "a": 1}, day))
     for deadline, later in (
         (Deadline(day, is_due=True, cutoff_us=1), 7),
         (Deadline(day, is_due=False), None),
@@ -86,7 +85,7 @@ def test_who_answers_after_the_day_is_told_of_a_verdict_that_was_taken() -> None
 
 def test_before_its_day_nothing_is_said() -> None:
     """As long as it is too early there are differences, and neither verdicts nor intervals."""
-    fixed = ExperimentOutline("ask", {"b": 1, "a": 1}, AnalysisPlan(date(2026, 11, 25)))
+    fixed = ExperimentOutline("ask", {"b": 1, "a": 1}, date(2026, 11, 25))
     tally = replace(TALLY, deadline=Deadline(date(2026, 11, 25), is_due=False))
     experiment = describe(replace(CAMPAIGN, experiment=fixed), tally)
     assert {one.verdict for one in experiment.comparisons} == {"too_early"}
@@ -135,28 +134,28 @@ def test_a_campaign_of_one_way_has_no_experiment() -> None:
     ("plan", "as_of", "due", "cutoff"),
     [
         # Everybody before the day, once a reconcile was on it or later.
-        (AnalysisPlan(date(2026, 11, 25)), "2026-11-25T07:59:59Z", date(2026, 11, 25), None),
+        ({"at": date(2026, 11, 25)}, "2026-11-25T07:59:59Z", date(2026, 11, 25), None),
         (
-            AnalysisPlan(date(2026, 11, 25)),
+            {"at": date(2026, 11, 25)},
             "2026-11-25T08:00:00Z",
             date(2026, 11, 25),
             "2026-11-25T08:00:00Z",
         ),
         (
-            AnalysisPlan(date(2026, 11, 25)),
+            {"at": date(2026, 11, 25)},
             "2027-01-01T00:00:00Z",
             date(2026, 11, 25),
             "2026-11-25T08:00:00Z",
         ),
-        (AnalysisPlan(date(2026, 11, 25)), None, date(2026, 11, 25), None),
+        ({"at": date(2026, 11, 25)}, None, date(2026, 11, 25), None),
         # The seventh day after the last arm had its fifty.
-        (AnalysisPlan(per_arm=50), "2026-11-28T07:00:00Z", date(2026, 11, 28), None),
-        (AnalysisPlan(per_arm=50), "2026-11-28T08:00:00Z", date(2026, 11, 28), "2026-11-28T08:00:00Z"),
-        (AnalysisPlan(per_arm=81), "2027-01-01T00:00:00Z", None, None),
+        ({"per_arm": 50}, "2026-11-28T07:00:00Z", date(2026, 11, 28), None),
+        ({"per_arm": 50}, "2026-11-28T08:00:00Z", date(2026, 11, 28), "2026-11-28T08:00:00Z"),
+        ({"per_arm": 81}, "2027-01-01T00:00:00Z", None, None),
     ],
 )
 def test_a_verdict_waits_for_its_day(
-    plan: AnalysisPlan, as_of: str | None, due: date | None, cutoff: str | None
+    plan: dict[str, Any], as_of: str | None, due: date | None, cutoff: str | None
 ) -> None:
     """Before the day, in the campaign's zone, it is too early; from then on what came later does not count."""
     sent = {
@@ -164,7 +163,8 @@ def test_a_verdict_waits_for_its_day(
         "b": {date(2026, 11, 20): 40, date(2026, 11, 21): 40},
     }
     moment = None if as_of is None else datetime.fromisoformat(as_of)
-    found = fix_deadline(plan, sent, moment, ZoneInfo("America/Los_Angeles"))
+    experiment = ExperimentOutline("ask", {}, **plan)
+    found = fix_deadline(experiment, sent, moment, ZoneInfo("America/Los_Angeles"))
     start = None if cutoff is None else int(datetime.fromisoformat(cutoff).timestamp()) * 1_000_000
     assert found == Deadline(due, cutoff is not None, start)
 
@@ -172,7 +172,9 @@ def test_a_verdict_waits_for_its_day(
 def test_a_verdict_is_not_due_with_an_empty_arm() -> None:
     """As long as nobody in an arm has been sent to, it has no size."""
     sent: dict[str, dict[date, int]] = {"a": {date(2026, 11, 20): 100}, "b": {}}
-    assert fix_deadline(AnalysisPlan(per_arm=1), sent, None, ZoneInfo("UTC")) == Deadline(None, is_due=False)
+    assert fix_deadline(ExperimentOutline("ask", {}, per_arm=1), sent, None, ZoneInfo("UTC")) == Deadline(
+        None, is_due=False
+    )
 
 
 def group(texted: int, answered: int = 0) -> GroupTally:

@@ -13,7 +13,7 @@ from runner.report.facts import MessageOutline, QuestionOutline
 from tests.report.counted import build_facts, make_contact, make_row, report_rows
 
 QUESTIONS = (
-    QuestionOutline("nps", "0 to 10?", tuple(map(str, range(11))), "nps", conclude_on="0"),
+    QuestionOutline("nps", "0 to 10?", tuple(map(str, range(11))), "nps", endings=("0",)),
     QuestionOutline("csat", "How was it?", ("bad", "fair", "good", "great"), "csat"),
     QuestionOutline("text", "Why?", scale="text"),
 )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from runner.report.model import CampaignReport, MessageReport
     from runner.report.question_model import Scale
 
-FIRST = QuestionOutline("first", "First?", ("Yes", "No"), conclude_on="No")
+FIRST = QuestionOutline("first", "First?", ("Yes", "No"), endings=("No",))
 SECOND = QuestionOutline("second", "Second?", ("Red", "Green", "Blue"))
 WORDS = QuestionOutline("words", "Why?", scale="text")
 SURVEY = MessageOutline("ask", "tag", (FIRST, SECOND, WORDS))

@@ -13,9 +13,8 @@ from runner.cli.encoding import fit_html, fit_json, leads_to_file, print_text
 from runner.errors import RunnerError
 from runner.github.job_summary import append_summary
 from runner.report.columns.answer_files import BOM
-from runner.report.documents.formats import WRITERS
+from runner.report.documents.formats import WRITERS, write_with_template
 from runner.report.documents.page import write_index
-from runner.report.documents.template import write_with_template
 from runner.workflow.observer import note
 
 if TYPE_CHECKING:

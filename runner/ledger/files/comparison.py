@@ -152,20 +152,16 @@ def _unite(file: Path, one: _Version, other: _Version, secrets: Secrets) -> str:
         for before, after in ((other, one), (one, other)):
             if not _lacks(before, after, secrets):
                 return _unite(file, after, after, secrets)
-        raise _moved_apart(file)
+        raise SuppressionsError(
+            f"{file} is there under two keys, and one version may have people that the other lacks",
+            hint="was it moved by `runner key rotate`? Then set RUNNER_STATE_KEY to the new key, and "
+            "RUNNER_OLD_STATE_KEY to the old one. If a machine with the old key has written it since, enter "
+            "its opt-outs again with `runner optouts add`, and keep the version that was moved",
+        )
     if not isinstance(one.document, Lockfile):
         lines = settle([*one.document.entries, *other.document.entries])
         return "".join(BOOK.dump(one.document.target, one.document.key_fingerprint, {"entries": lines}))
     return _unite_lockfiles(file, one.document, other.document)
-
-
-def _moved_apart(file: Path) -> SuppressionsError:
-    return SuppressionsError(
-        f"{file} is there under two keys, and one version may have people that the other lacks",
-        hint="was it moved by `runner key rotate`? Then set RUNNER_STATE_KEY to the new key, and "
-        "RUNNER_OLD_STATE_KEY to the old one. If a machine with the old key has written it since, enter its "
-        "opt-outs again with `runner optouts add`, and keep the version that was moved",
-    )
 
 
 def _unite_lockfiles(file: Path, one: Lockfile, other: Lockfile) -> str:
@@ -177,11 +173,8 @@ def _unite_lockfiles(file: Path, one: Lockfile, other: Lockfile) -> str:
         raise LOCKFILE.fail(file, "was merged, and its sides don't agree on campaign")
     blocks: dict[str, list[SealedLine]] = {}
     for name, order in _ORDER.items():
-        found = {_strip(line): line for side in (one, other) for line in getattr(side, name)}
+        lines = [line for side in (one, other) for line in getattr(side, name)]
+        found = {dump_line(msgspec.structs.replace(line, seal="")): line for line in lines}
         if found or (name == "launches" and not (one.counts or other.counts)):
             blocks[name] = sorted(found.values(), key=attrgetter(*order))
     return "".join(LOCKFILE.dump(one.target, one.key_fingerprint, blocks, campaign=min(current)))
-
-
-def _strip(line: SealedLine) -> str:
-    return dump_line(msgspec.structs.replace(line, seal=""))

@@ -14,13 +14,7 @@ import msgspec
 
 from runner.document import Part
 from runner.errors import SuppressionsError
-from runner.ledger.files.sealed import (
-    FileKind,
-    check_document,
-    dump_line,
-    is_sealed,
-    parse_text,
-)
+from runner.ledger.files.sealed import FileKind, check_document, dump_line, is_sealed, parse_text
 from runner.ledger.model import Fingerprint, SealedLine
 from runner.version import SUPPRESSIONS_VERSION
 

@@ -67,8 +67,12 @@ def remove_person(
     rows = connection.execute(query.where(theirs)).all()
     settled = [launch_id for launch_id, may_be_sent in rows if not may_be_sent]
     removed = delete(deliveries).where(theirs, deliveries.c.launch_id.in_(settled))
+    own = select(launches.c.id).where(launches.c.campaign_id == campaign_id)
+    said = sessions.c.participant == fingerprint, sessions.c.launch_id.in_(own)
+    connection.execute(delete(sessions).where(*said))
+    answered = and_(results.c.participant == fingerprint, results.c.launch_id.in_(own))
     counts = {
-        "results": _forget_results(connection, campaign_id, fingerprint),
+        "results": drop_results(connection, answered),
         "unresolved": len(rows) - len(settled),
         "deliveries": connection.execute(removed).rowcount,
     }
@@ -77,17 +81,10 @@ def remove_person(
     is_bare = and_(launches.c.campaign_id == campaign_id, launches.c.recipients <= 1, ~is_open, ~held)
     connection.execute(update(launches).where(is_bare).values(definition=None, detail=None))
     # The old keys are digests of the person's fingerprint, among others.
-    own = renew_launch_keys(connection, campaign, launches.c.id.in_(settled), launches.c.state == "sent")
-    for launch_id, people in own:
+    renewed = renew_launch_keys(connection, campaign, launches.c.id.in_(settled), launches.c.state == "sent")
+    for launch_id, people in renewed:
         connection.execute(update(launches).where(launches.c.id == launch_id).values(recipients=people))
     return counts
-
-
-def _forget_results(connection: Connection, campaign_id: int, fingerprint: str) -> int:
-    own = select(launches.c.id).where(launches.c.campaign_id == campaign_id)
-    gone = and_(sessions.c.participant == fingerprint, sessions.c.launch_id.in_(own))
-    connection.execute(delete(sessions).where(gone))
-    return drop_results(connection, and_(results.c.participant == fingerprint, results.c.launch_id.in_(own)))
 
 
 def drop_results(connection: Connection, theirs: ColumnElement[bool]) -> int:

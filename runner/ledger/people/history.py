@@ -15,12 +15,13 @@ from sqlalchemy import Connection, Integer, Select, String, and_, bindparam, cas
 
 from runner.ledger.bulk import iterate_rows
 from runner.ledger.fingerprint import KnownPeople, OpenSession
-from runner.ledger.model import DATE, ENDED, on_occasion, parse_moment
+from runner.ledger.model import DATE, ENDED, CampaignLaunches, on_occasion, parse_moment
 from runner.ledger.people.pruned import IS_PRUNED
 from runner.ledger.record.unsettled import OPEN, REACHED, UNEXPLAINED
 from runner.ledger.results.differences import DIFFERS, KNOWN_AT, read_differences
 from runner.ledger.tables import (
     ANSWER,
+    IS_SESSION,
     campaigns,
     deliveries,
     launch_stats,
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
 
 
 _SECONDS = len("2026-11-20T12:00:00")
-_IS_SESSION = and_(
-    sessions.c.launch_id == deliveries.c.launch_id, sessions.c.participant == deliveries.c.fingerprint
-)
 
 
 def read_recent(
@@ -115,7 +113,7 @@ def read_open_sessions(
         select_held(deliveries.c.fingerprint, campaigns.c.name, state)
         .join(campaigns, campaigns.c.id == deliveries.c.campaign_id)
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .outerjoin(sessions, _IS_SESSION)
+        .outerjoin(sessions, IS_SESSION)
         .where(_MAY_BE_OPEN, func.coalesce(sessions.c.status, "") != ENDED)
     )
     rows = _read_people(connection, query, own, key, phones)
@@ -156,7 +154,7 @@ def read_texts(connection: Connection, target: str, fingerprints: Collection[str
     labels = campaigns.c.name.label("campaign"), sessions.c.status.label("session")
     texts = (
         of_target(select_held(*columns, at, is_certain, *labels), target)
-        .outerjoin(sessions, _IS_SESSION)
+        .outerjoin(sessions, IS_SESSION)
         .where(deliveries.c.fingerprint.in_(fingerprints))
         .order_by(at, campaigns.c.name, launches.c.message)
     )
@@ -226,7 +224,7 @@ def read_earlier(
     """Return some earlier messages of a campaign, and the answers to some questions, as `read` reads them."""
     if not wanted:
         return {}
-    differences = read_differences(connection, campaign_id, message_ids)
+    differences = read_differences(connection, CampaignLaunches(campaign_id, message_ids))
     found = {message: EarlierMessage(differences=differences.get(message)) for message in wanted}
     names = [name for name, current in message_ids.items() if current in wanted]
     reached: dict[int, EarlierLaunch] = {}

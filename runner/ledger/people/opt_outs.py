@@ -29,7 +29,7 @@ from runner.ledger.database import insert_into
 from runner.ledger.files.suppressions import OptOut
 from runner.ledger.fingerprint import KnownPeople
 from runner.ledger.model import find_later_moment
-from runner.ledger.tables import campaigns, opt_outs
+from runner.ledger.tables import name_target, opt_outs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -169,12 +169,8 @@ def iterate_opt_outs(
 
 def count_opt_outs(connection: Connection, target: str) -> dict[State, int]:
     """Return the number of rows by state."""
-    query = (
-        select(opt_outs.c.state, func.count().label("number"))
-        .where(opt_outs.c.target == target)
-        .group_by(opt_outs.c.state)
-    )
-    return {row.state: row.number for row in connection.execute(query)}
+    counted = select(opt_outs.c.state, func.count()).where(opt_outs.c.target == target)
+    return dict(map(tuple, connection.execute(counted.group_by(opt_outs.c.state))))
 
 
 def read_suppressions(connection: Connection, key: TargetKey) -> KnownPeople[Barred]:
@@ -208,8 +204,9 @@ def _select_barred(target: str) -> Select[Any]:
 
 def read_forgotten(connection: Connection, campaign_id: int) -> set[str]:
     """Return the fingerprints of the forgotten people of a campaign's target who were not let in again."""
-    target = select(campaigns.c.target).where(campaigns.c.id == campaign_id).scalar_subquery()
     query = select(opt_outs.c.fingerprint).where(
-        opt_outs.c.target == target, opt_outs.c.source == "forgotten", opt_outs.c.state == "confirmed"
+        opt_outs.c.target == name_target(campaign_id),
+        opt_outs.c.source == "forgotten",
+        opt_outs.c.state == "confirmed",
     )
     return set(connection.execute(query).scalars())

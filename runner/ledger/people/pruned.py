@@ -6,21 +6,20 @@ results of it that are read later are searched for opt-outs and not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, and_, case, exists, func, select, update
 
-from runner.ledger.bulk import divide
+from runner.ledger.bulk import iterate_rows
 from runner.ledger.database import read_info, write_info
+from runner.ledger.model import CampaignLaunches
 from runner.ledger.people.forgotten import drop_results
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
-from runner.ledger.tables import PRUNED, campaigns, in_wave, launches, opt_outs, results
+from runner.ledger.tables import PRUNED, are_of, campaigns, launches, opt_outs, results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-
-_GROUP = 500
 
 
 class KeptFigures(msgspec.Struct, frozen=True):
@@ -59,7 +58,7 @@ class Prunable(NamedTuple):
 
 def find_prunable(connection: Connection, campaign_id: int, wave: str = "") -> Prunable:
     """Return what a campaign, or one wave of it, has that may be pruned."""
-    own = in_wave(campaign_id, wave)
+    own = are_of(CampaignLaunches(campaign_id, wave=wave))
     is_sent = launches.c.state == "sent"
     counts = (
         func.count(case((and_(is_sent, ~IS_PRUNED), 1))),
@@ -68,7 +67,8 @@ def find_prunable(connection: Connection, campaign_id: int, wave: str = "") -> P
         func.count(case((and_(is_sent, launches.c.asks, launches.c.is_open), 1))),
     )
     sent, last_at, unsettled, is_open = connection.execute(select(*counts).where(own)).one()
-    held = select(func.count()).select_from(results).where(results.c.launch_id.in_(_select_own(own)))
+    launch_ids = select(launches.c.id).where(own)
+    held = select(func.count()).select_from(results).where(results.c.launch_id.in_(launch_ids))
     is_doubtful = exists().where(
         opt_outs.c.target == campaigns.c.target,
         campaigns.c.id == campaign_id,
@@ -83,28 +83,19 @@ IS_PRUNED = func.coalesce(launches.c.detail, "") == PRUNED
 """The condition that a launch's texts and answers were pruned."""
 
 
-def _select_own(own: Any) -> Any:
-    return select(launches.c.id).where(own)
-
-
 def prune_launches(
-    connection: Connection,
-    campaign_id: int,
-    wave: str,
-    kept: KeptFigures,
-    digest: Callable[[str], str],
+    connection: Connection, campaign_id: int, wave: str, kept: KeptFigures, digest: Callable[[str], str]
 ) -> None:
     """Remove the texts and answers of a campaign, or of one wave of it, and keep its figures.
 
     An earlier report stays. `digest` is that of a definition's JSON text, which takes its place.
     """
-    own = in_wave(campaign_id, wave)
-    drop_results(connection, results.c.launch_id.in_(_select_own(own)))
+    own = are_of(CampaignLaunches(campaign_id, wave=wave))
+    drop_results(connection, results.c.launch_id.in_(select(launches.c.id).where(own)))
     written = select(launches.c.id, launches.c.definition).where(own, launches.c.definition.is_not(None))
-    for group in divide(connection.execute(written).all(), _GROUP):
-        for number, text in group:
-            values = {"definition": None, "definition_digest": digest(text)}
-            connection.execute(update(launches).where(launches.c.id == number).values(values))
+    for number, text in connection.execute(written).all():
+        values = {"definition": None, "definition_digest": digest(text)}
+        connection.execute(update(launches).where(launches.c.id == number).values(values))
     connection.execute(update(launches).where(own, launches.c.state == "sent").values(detail=PRUNED))
     earlier = read_figures(connection, campaign_id, wave)
     if earlier is not None:
@@ -113,13 +104,7 @@ def prune_launches(
     write_info(connection, _name(campaign_id, wave), msgspec.json.encode(kept).decode())
 
 
-def find_pruning(connection: Connection, campaign_id: int, wave: str = "") -> str | None:
-    """Return when answers to a campaign, or to one wave of it, were pruned: UTC, ISO 8601; else None."""
-    figures = read_figures(connection, campaign_id, wave)
-    return None if figures is None else figures.at
-
-
-def read_figures(connection: Connection, campaign_id: int, wave: str = "") -> KeptFigures | None:
+def read_figures(connection: Connection, campaign_id: int, wave: str) -> KeptFigures | None:
     """Return what is kept of pruned answers to a campaign, or to one wave of it; None if none were pruned."""
     written = read_info(connection, _name(campaign_id, wave))
     return None if written is None else msgspec.json.decode(written, type=KeptFigures)
@@ -131,13 +116,8 @@ def _name(campaign_id: int, wave: str) -> str:
 
 def find_pruned(connection: Connection, launch_ids: Collection[int]) -> set[int]:
     """Return those of some launches whose results are not kept, by number."""
-    return {
-        number
-        for group in divide(sorted(launch_ids), _GROUP)
-        for number in connection.execute(
-            select(launches.c.id).where(launches.c.id.in_(group), IS_PRUNED)
-        ).scalars()
-    }
+    query = select(launches.c.id).where(IS_PRUNED)
+    return {row.id for row in iterate_rows(connection, query, launches.c.id, launch_ids)}
 
 
 def list_pruned(connection: Connection, target: str) -> list[str]:

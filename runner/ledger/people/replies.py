@@ -15,7 +15,7 @@ import msgspec
 from sqlalchemy import Connection, and_, case, exists, func, literal, or_, select, union_all, update
 
 from runner.document import UNSET, Part, Positive, UnsetType
-from runner.ledger.bulk import divide
+from runner.ledger.bulk import iterate_rows
 from runner.ledger.database import insert_missing, read_info, write_info
 from runner.ledger.files.suppressions import OptOut
 from runner.ledger.people.opt_outs import NOBODY, decide, dismiss_opt_outs, find_next_moment
@@ -25,15 +25,16 @@ from runner.ledger.results.sendings import count_results, is_evidence
 from runner.ledger.tables import campaigns, launch_stats, launches, of_target, opt_ins, opt_outs, results
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
     from datetime import timedelta
 
     from sqlalchemy import ColumnElement
 
+    from runner.ledger.model import CampaignLaunches
+
 
 SCREENING = 3
 """Grows when the rules for opt-outs find more: results in the ledger are then screened again."""
-_GROUP = 500
 
 
 class ListedReply(Part, frozen=True):
@@ -100,14 +101,12 @@ def list_waiting(connection: Connection, target: str) -> list[ListedReply]:
     return [ListedReply(*row) for row in connection.execute(query)]
 
 
-def count_waiting(
-    connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str], wave: str = ""
-) -> Counter[str]:
-    """Return the replies to a campaign that `list_waiting` lists, by message id."""
+def count_waiting(connection: Connection, target: str, asked: CampaignLaunches) -> Counter[str]:
+    """Return the replies that `list_waiting` lists, by message id."""
     if not list_waiting(connection, target):
         return Counter()  # without reading all results
     is_doubtful = is_evidence(*_list_doubtful(target))
-    return count_results(connection, campaign_id, message_ids, is_doubtful, wave=wave)
+    return count_results(connection, asked, is_doubtful)
 
 
 def _list_doubtful(target: str) -> tuple[ColumnElement[bool], ...]:
@@ -307,13 +306,8 @@ def find_owners(connection: Connection, target: str, guids: Collection[str]) -> 
     """Return guid, campaign's and launch's number of those launches that were sent; case doesn't matter."""
     columns = launches.c.project_launch_guid, launches.c.campaign_id, launches.c.id, launches.c.state
     # With a condition on the state SQLite goes through all launches of that state.
-    query = of_target(select(*columns), target)
-    return [
-        (row.project_launch_guid, row.campaign_id, row.id)
-        for group in divide(list_forms(guids), _GROUP)
-        for row in connection.execute(query.where(launches.c.project_launch_guid.in_(group)))
-        if row.state == "sent"
-    ]
+    rows = iterate_rows(connection, of_target(select(*columns), target), columns[0], list_forms(guids))
+    return [(row.project_launch_guid, row.campaign_id, row.id) for row in rows if row.state == "sent"]
 
 
 def settle_placed(connection: Connection, target: str) -> None:

@@ -27,10 +27,10 @@ from runner.ledger.fingerprint import launch_key
 from runner.ledger.model import LaunchRecord, Outcome, RecordedDeliveries, on_occasion
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED, iterate_launches
 from runner.ledger.tables import (
+    are_of,
     campaigns,
     deliveries,
     former_names,
-    in_wave,
     label_message,
     launches,
     select_held,
@@ -38,6 +38,8 @@ from runner.ledger.tables import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from runner.ledger.model import CampaignLaunches
 
 
 LOCKFILE_COLUMNS = (
@@ -47,8 +49,6 @@ LOCKFILE_COLUMNS = (
 _REACHED_NOBODY = ("not_sent", "rejected")
 _GROUP = 5_000
 _FEW = 500
-# As `json.dumps` writes the key; within a text its quotes would be escaped.
-_QUESTIONS = '"questions":'
 _RECORD_OUTCOMES = BulkStatement(
     lambda _: (
         update(launches)
@@ -242,15 +242,13 @@ def renew_launch_keys(
     return [(row.id, len(people)) for row, people in held]
 
 
-def count_states(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None, wave: str = ""
-) -> dict[tuple[str, str], int]:
-    """Return the number of recipients by message and the state of their latest launch, in a wave if any."""
+def count_states(connection: Connection, asked: CampaignLaunches) -> dict[tuple[str, str], int]:
+    """Return the number of recipients by message and the state of their latest launch."""
     # By launch, so that an index alone is read.
     people = select(func.count()).where(deliveries.c.launch_id == launches.c.id).scalar_subquery()
     query = (
-        select(label_message(message_ids), launches.c.state, func.sum(people))
-        .where(in_wave(campaign_id, wave))
+        select(label_message(asked), launches.c.state, func.sum(people))
+        .where(are_of(asked))
         .group_by("current_id", launches.c.state)
     )
     return {(message, state): int(count) for message, state, count in connection.execute(query) if count}
@@ -286,15 +284,10 @@ def note_tried_again(connection: Connection, freed: Collection[int], detail: str
         connection.execute(update(launches).where(are_free).values(detail=detail))
 
 
-def asks_something(definition: str) -> bool:
-    """Return whether a launch has open sessions once it is sent."""
-    return _QUESTIONS in definition
-
-
 def describe_sessions(definition: str) -> dict[str, bool]:
     """Return the columns of a launch on sessions: whether its own stay open, and whether it ends others."""
-    ends_others = json.loads(definition).get("complete_existing_sessions") is True
-    return {"asks": asks_something(definition), "ends_others": ends_others}
+    sent = json.loads(definition)
+    return {"asks": "questions" in sent, "ends_others": sent.get("complete_existing_sessions") is True}
 
 
 def note_open(connection: Connection, launch_ids: Iterable[int], *, is_open: bool) -> None:

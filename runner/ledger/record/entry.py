@@ -47,7 +47,7 @@ from runner.ledger.record.unsettled import (
     find_owner,
     iterate_launches,
 )
-from runner.ledger.results.runs import enter_runs, fill_in_runs
+from runner.ledger.results.runs import enter_runs
 from runner.ledger.tables import deliveries, dismissed_launches, launches
 
 if TYPE_CHECKING:
@@ -153,16 +153,17 @@ def absorb_launches(connection: Connection, campaign_id: int, records: Iterable[
     known = _read_accepted(connection, campaign_id)
     for record in told:
         row = known[record.project_launch_guid]
+        if row.run is None and record.run is not None:
+            connection.execute(update(launches).where(launches.c.id == row.id).values(run=record.run))
         # The key is a digest of the people: another machine has found more, or has them under a former id.
         if (row.message, row.launch_key) != (record.message, record.key):
             people = list_deliveries(campaign_id, record.message, row.id, record.recipients, record.occasion)
             _adopt_people(connection, campaign_id, people)
-    fill_in_runs(connection, campaign_id, [one for one in told if one.project_launch_guid in present])
     return len(missing)
 
 
 def _read_accepted(connection: Connection, campaign_id: int) -> dict[str, Any]:
-    columns = launches.c.project_launch_guid, launches.c.id, launches.c.message, launches.c.launch_key
+    columns = (launches.c[name] for name in ("project_launch_guid", "id", "message", "launch_key", "run"))
     is_sent = launches.c.project_launch_guid.is_not(None) & (launches.c.state != UNEXPLAINED)
     query = select(*columns).where(launches.c.campaign_id == campaign_id, is_sent)
     return {row.project_launch_guid: row for row in connection.execute(query)}

@@ -19,7 +19,15 @@ from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
 from runner.ledger.report_model import ContactRow
 from runner.ledger.results.result_feed import RESULTS_EDITION
 from runner.ledger.results.sendings import BEGAN
-from runner.ledger.tables import campaigns, deliveries, launch_stats, launches, sessions
+from runner.ledger.tables import (
+    IS_SESSION,
+    campaigns,
+    deliveries,
+    launch_stats,
+    launches,
+    name_target,
+    sessions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,9 +36,6 @@ if TYPE_CHECKING:
 
 _PORTION = 5000
 _HAS_REACHED = and_(launches.c.state.in_(("sent", *OPEN, UNEXPLAINED)), deliveries.c.released.is_(False))
-_IS_SESSION = and_(
-    sessions.c.launch_id == deliveries.c.launch_id, sessions.c.participant == deliveries.c.fingerprint
-)
 # The ways in which all sessions of a person end at once, and other ends.
 _STOPPED, _REPLACED, _DONE, _UNKNOWN = "stopped", "replaced", "done", "unknown"
 _ENDING = case(
@@ -81,7 +86,7 @@ def iterate_contacts(connection: Connection, campaign_id: int) -> Iterator[Conta
         )
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .outerjoin(sessions, _IS_SESSION)
+        .outerjoin(sessions, IS_SESSION)
         .where(launches.c.campaign_id == campaign_id, _HAS_REACHED)
     )
     if preceding is not None:
@@ -139,7 +144,6 @@ def _list_preceding(campaign_id: int) -> FromClause:
         .join(launches, launches.c.id == sessions.c.launch_id)
         .where(launches.c.campaign_id == campaign_id, _IS_DOUBTFUL)
     )
-    target = select(campaigns.c.target).where(campaigns.c.id == campaign_id).scalar_subquery()
     order = func.coalesce(BEGAN, ""), launches.c.id
     before = func.lag(_ENDING).over(partition_by=deliveries.c.fingerprint, order_by=order)
     return (
@@ -147,9 +151,9 @@ def _list_preceding(campaign_id: int) -> FromClause:
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .join(campaigns, campaigns.c.id == launches.c.campaign_id)
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .outerjoin(sessions, _IS_SESSION)
+        .outerjoin(sessions, IS_SESSION)
         .where(
-            campaigns.c.target == target,
+            campaigns.c.target == name_target(campaign_id),
             _HAS_REACHED,
             sessions.c.blocked.is_not(true()),
             deliveries.c.fingerprint.in_(doubtful),

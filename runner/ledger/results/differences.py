@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, case, func, select, update
 
-from runner.ledger.bulk import divide
+from runner.ledger.bulk import divide, iterate_rows
 from runner.ledger.database import insert_or_update
+from runner.ledger.model import CampaignLaunches
 from runner.ledger.record.deliveries import note_open
 from runner.ledger.report_model import LaunchDifference, OpenDifferences
-from runner.ledger.tables import in_wave, label_message, launch_stats, launches
+from runner.ledger.tables import are_of, label_message, launch_stats, launches
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from sqlalchemy import Select
 
@@ -32,38 +33,38 @@ KNOWN_AT = case((DIFFERS, _stats.agreed_at), else_=_stats.reconciled_at)
 
 def list_differences(connection: Connection, campaign_id: int) -> list[LaunchDifference]:
     """Return the differences of a campaign's launches."""
-    return [LaunchDifference(*row) for row in connection.execute(_select_differences(campaign_id))]
+    return [
+        LaunchDifference(*row)
+        for row in connection.execute(_select_differences(CampaignLaunches(campaign_id)))
+    ]
 
 
-def read_differences(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str], wave: str = ""
-) -> dict[str, OpenDifferences]:
+def read_differences(connection: Connection, asked: CampaignLaunches) -> dict[str, OpenDifferences]:
     """Return the differences of each message that has any, by message id."""
     accepted, everything = _stats.accepted_at, func.count()
     hides = and_(_stats.problem == "unreadable_results", accepted.is_(None))
-    current = label_message(message_ids)
-    counted = _of_campaign(
-        select(current, everything, func.count(accepted), func.count(case((hides, 1)))), campaign_id, wave
-    ).group_by("current_id")
+    current = label_message(asked)
+    counts = everything, func.count(accepted), func.count(case((hides, 1)))
+    counted = _that_differ(select(current, *counts), asked).group_by("current_id")
     found: dict[str, OpenDifferences] = {}
     for message, count, of_these, hidden in connection.execute(counted).all():
-        query = _select_differences(campaign_id, wave).where(current.element == message)
+        query = _select_differences(asked).where(current.element == message)
         rows = connection.execute(query.order_by(*_ORDER).limit(_SHOWN))
         first = tuple(LaunchDifference(*row) for row in rows)
         found[message] = OpenDifferences(count - of_these, of_these, first, hidden)
     return found
 
 
-def _select_differences(campaign_id: int, wave: str = "") -> Select[Any]:
+def _select_differences(asked: CampaignLaunches) -> Select[Any]:
     guid = launches.c.project_launch_guid
     columns = (guid if name == guid.name else _stats[name] for name in _FIELDS)
-    return _of_campaign(select(*columns), campaign_id, wave)
+    return _that_differ(select(*columns), asked)
 
 
-def _of_campaign(query: Select[Any], campaign_id: int, wave: str) -> Select[Any]:
-    """Limit a query of launches to those of a campaign with a difference."""
+def _that_differ(query: Select[Any], asked: CampaignLaunches) -> Select[Any]:
+    """Limit a query of launches to those with a difference."""
     joined = query.join(launch_stats, _stats.launch_id == launches.c.id)
-    return joined.where(in_wave(campaign_id, wave), _stats.problem.is_not(None))
+    return joined.where(are_of(asked), _stats.problem.is_not(None))
 
 
 def store_differences(
@@ -89,8 +90,4 @@ def accept_silence(connection: Connection, launch_ids: Collection[int], at: str)
 def read_agreed(connection: Connection, launch_ids: Collection[int]) -> dict[int, str | None]:
     """Return the moments as of which answers are known, by number of the reconciled launch."""
     query = select(_stats.launch_id, KNOWN_AT.label("known_at")).where(_stats.reconciled_at.is_not(None))
-    return {
-        row.launch_id: row.known_at
-        for group in divide(launch_ids, _GROUP)
-        for row in connection.execute(query.where(_stats.launch_id.in_(group)))
-    }
+    return dict(map(tuple, iterate_rows(connection, query, _stats.launch_id, launch_ids)))

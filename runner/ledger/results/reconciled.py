@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_, select, update
 
-from runner.ledger.bulk import BulkStatement, divide
+from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into, insert_or_update
-from runner.ledger.model import AcceptedLaunch, format_moment, parse_moment
+from runner.ledger.model import write_moment
 from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
-from runner.ledger.report_model import LaunchCharges, MessageTotals, PartialCount
+from runner.ledger.report_model import LaunchCharges, MessageTotals, NamedCount
 from runner.ledger.results.result_feed import begin_revision, renew_edition
 from runner.ledger.results.sendings import BEGAN
 from runner.ledger.tables import (
+    are_of,
     campaigns,
     deliveries,
-    in_wave,
     label_message,
     launch_stats,
     launches,
@@ -30,7 +29,7 @@ from runner.ledger.tables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from runner.ledger.model import LaunchStats, StoredResult, StoredSession
+    from runner.ledger.model import CampaignLaunches, StoredResult, StoredSession
 
 _GROUP = 500
 _BULK = 5_000
@@ -39,17 +38,20 @@ _SUMMED = {
     "num_active_sessions": "active",
     "num_complete_sessions": "complete",
     "num_renders": "renders",
-    "num_questions": "questions",
     "num_results": "results",
 }
 
 
 def list_accepted(
     connection: Connection, campaign_id: int, launch_ids: Iterable[int] | None = None
-) -> list[AcceptedLaunch]:
-    """Return the accepted launches of a campaign, or some of them, by number."""
-    held = select(func.count()).where(results.c.launch_id == launches.c.id).scalar_subquery()
-    forgotten = func.coalesce(launch_stats.c.forgotten_results, 0)
+) -> Sequence[Any]:
+    """Return the accepted launches of a campaign, or some of them, by number.
+
+    Rows have `id`, `project_launch_guid`, `tag`, `recipients`, `is_open` (a session may be open, as last
+    read), and counts of results: `held` in the ledger, and `forgotten`: known and not kept.
+    """
+    held = select(func.count()).where(results.c.launch_id == launches.c.id).scalar_subquery().label("held")
+    forgotten = func.coalesce(launch_stats.c.forgotten_results, 0).label("forgotten")
     columns = (launches.c[name] for name in ("id", "project_launch_guid", "tag", "recipients", "is_open"))
     query = (
         select(*columns, held, forgotten)
@@ -59,7 +61,7 @@ def list_accepted(
     )
     if launch_ids is not None:
         query = query.where(launches.c.id.in_(launch_ids))
-    return [AcceptedLaunch._make(row) for row in connection.execute(query)]
+    return connection.execute(query).all()
 
 
 def list_held(connection: Connection, launch_id: int) -> set[str]:
@@ -69,10 +71,11 @@ def list_held(connection: Connection, launch_id: int) -> set[str]:
     )
 
 
-def store_counts(connection: Connection, stats: Iterable[LaunchStats], at: str) -> None:
-    """Make what the service counts the campaign's, as reconciled at `at` (UTC, ISO 8601)."""
-    for group in divide(stats):
-        insert_or_update(connection, launch_stats, [{**asdict(one), "reconciled_at": at} for one in group])
+def store_counts(connection: Connection, counts: Mapping[int, Mapping[str, int | None]], at: str) -> None:
+    """Store the service's counts of launches, by their numbers, as reconciled at `at` (UTC, ISO 8601)."""
+    for group in divide(counts.items()):
+        rows = [{"launch_id": number, **one, "reconciled_at": at} for number, one in group]
+        insert_or_update(connection, launch_stats, rows)
 
 
 def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
@@ -94,7 +97,7 @@ def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
 
     They are known before a launch has results.
     """
-    for group in map(dict, divide(((key, _write_start(start)) for key, start in starts.items()), _GROUP)):
+    for group in map(dict, divide(((key, write_moment(start)) for key, start in starts.items()), _GROUP)):
         known_start = launch_stats.c.project_launch_start
         query = select(launch_stats.c.launch_id, known_start).where(launch_stats.c.launch_id.in_(group))
         known = {row.launch_id: row.project_launch_start for row in connection.execute(query)}
@@ -122,11 +125,7 @@ def find_unmeasured(connection: Connection, launch_ids: Collection[int]) -> dict
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
         .where(launch_stats.c.countries.is_(None))
     )
-    return {
-        row.id: row.payload_digest
-        for group in divide(launch_ids, _GROUP)
-        for row in connection.execute(query.where(launches.c.id.in_(group)))
-    }
+    return dict(map(tuple, iterate_rows(connection, query, launches.c.id, launch_ids)))
 
 
 def store_measures(connection: Connection, rows: Iterable[LaunchMeasure]) -> None:
@@ -135,17 +134,15 @@ def store_measures(connection: Connection, rows: Iterable[LaunchMeasure]) -> Non
         insert_or_update(connection, launch_stats, [row._asdict() for row in group])
 
 
-def read_charges(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None, wave: str = ""
-) -> list[LaunchCharges]:
-    """Return a campaign's accepted launches, in a wave if there are any, by what they are paid by."""
+def read_charges(connection: Connection, asked: CampaignLaunches) -> list[LaunchCharges]:
+    """Return the accepted launches that are asked about, by what they are paid by."""
     stats = launch_stats.c
-    alike = label_message(message_ids), stats.countries, stats.segments_least, stats.segments_most
+    alike = label_message(asked), stats.countries, stats.segments_least, stats.segments_most
     counted = func.count(stats.num_renders), func.sum(stats.num_renders)
     query = (
         select(*alike, func.count(launches.c.id), *counted)
         .outerjoin(launch_stats, stats.launch_id == launches.c.id)
-        .where(in_wave(campaign_id, wave), launches.c.state == "sent")
+        .where(are_of(asked), launches.c.state == "sent")
         .group_by("current_id", *alike[1:])
         .order_by("current_id", *alike[1:])
     )
@@ -166,11 +163,7 @@ def find_texted(
         deliveries.c.message.in_(messages),
         deliveries.c.released.is_(False),
     )
-    return {
-        (row.launch_id, row.fingerprint)
-        for group in divide(set(fingerprints), _GROUP)
-        for row in connection.execute(query.where(deliveries.c.fingerprint.in_(group)))
-    }
+    return set(map(tuple, iterate_rows(connection, query, deliveries.c.fingerprint, fingerprints)))
 
 
 class Untexted(NamedTuple):
@@ -212,12 +205,6 @@ def note_strangers(connection: Connection, strangers: Iterable[Untexted]) -> Non
         connection.execute(update(results).where(is_it).values(changed))
 
 
-def _write_start(text: str) -> str:
-    """Return a time of the service as sortable text; empty if it is invalid."""
-    moment = parse_moment(text)
-    return "" if moment is None else format_moment(moment)
-
-
 def _compose_results(connection: Connection) -> Insert:
     """Return a statement that inserts results, or replaces them if more than their revision has changed."""
     statement, key = insert_into(connection, results), ["launch_id", "result_guid"]
@@ -244,15 +231,13 @@ _STORE_SESSIONS = BulkStatement(_compose_sessions, [column.name for column in se
 _STORE_RESULTS = BulkStatement(_compose_results, [column.name for column in results.c])
 
 
-def read_totals(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None, wave: str = ""
-) -> dict[str, MessageTotals]:
-    """Return the counts of each message that has launches, in a wave if there are any, by message id."""
-    totals, people = {}, count_states(connection, campaign_id, message_ids, wave)
+def read_totals(connection: Connection, asked: CampaignLaunches) -> dict[str, MessageTotals]:
+    """Return the counts of each message that has launches, by message id."""
+    totals, people = {}, count_states(connection, asked)
     stats = launch_stats.c
     query = (
         select(
-            label_message(message_ids),
+            label_message(asked),
             func.count(launches.c.id),
             func.min(BEGAN),
             func.max(BEGAN),
@@ -261,7 +246,7 @@ def read_totals(
             *(sum_up(stats[name]) for name in _SUMMED for sum_up in (func.count, func.sum)),
         )
         .outerjoin(launch_stats, stats.launch_id == launches.c.id)
-        .where(in_wave(campaign_id, wave), launches.c.state == "sent")
+        .where(are_of(asked), launches.c.state == "sent")
         .group_by("current_id")
     )
     for message, count, first, last, reconciled, reconciled_at, *sums in connection.execute(query):
@@ -278,9 +263,9 @@ def read_totals(
             last_sent_at=last,
             reconciled_at=reconciled_at,
             unread=count - reconciled,
-            partly_known={
-                name: PartialCount(int(total), of) for name, (of, total) in known.items() if 0 < of < count
-            },
+            partly_known=tuple(
+                NamedCount(name, int(total), of) for name, (of, total) in known.items() if 0 < of < count
+            ),
         )
     for message in {message for message, _ in people} - totals.keys():
         totals[message] = MessageTotals(message, **_count_people(people, message))

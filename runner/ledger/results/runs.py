@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from sqlalchemy import and_, bindparam, case, exists, func, literal, select, update
+from sqlalchemy import case, exists, func, literal, select
 
 from runner.ledger.database import insert_missing
 from runner.ledger.model import AudienceFigures, Run
 from runner.ledger.report_model import RunRow
-from runner.ledger.tables import in_wave, info, launches, runs
+from runner.ledger.tables import are_of, info, launches, runs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from sqlalchemy import ColumnElement, Connection
 
-    from runner.ledger.model import LaunchRecord, LaunchState
+    from runner.ledger.model import CampaignLaunches, LaunchState
 
 
 _BY_TIME = (runs.c.started_at, runs.c.id)
@@ -35,27 +36,6 @@ def enter_runs(connection: Connection, entered: Iterable[Run]) -> None:
     insert_missing(connection, runs, [{name: getattr(run, name) for name in _COLUMNS} for run in found])
     told = {run.id: msgspec.json.encode(run.audience).decode() for run in found if run.audience is not None}
     insert_missing(connection, info, [{"name": _AUDIENCE + run, "value": text} for run, text in told.items()])
-
-
-def fill_in_runs(connection: Connection, campaign_id: int, records: Collection[LaunchRecord]) -> None:
-    """Enter the runs of lockfiles' launches that have none in the ledger."""
-    in_files = {one.project_launch_guid: one.run for one in records if one.run is not None}
-    if not in_files:
-        return
-    query = select(launches.c.project_launch_guid).where(
-        launches.c.campaign_id == campaign_id, launches.c.state == "sent", launches.c.run.is_(None)
-    )
-    lacking = in_files.keys() & connection.execute(query).scalars()
-    if lacking:
-        is_it = and_(
-            launches.c.campaign_id == campaign_id,
-            launches.c.project_launch_guid == bindparam("b_guid"),
-            launches.c.run.is_(None),
-        )
-        connection.execute(
-            update(launches).where(is_it).values(run=bindparam("b_run")),
-            [{"b_guid": guid, "b_run": in_files[guid]} for guid in sorted(lacking)],
-        )
 
 
 def read_runs(connection: Connection, campaign_id: int) -> list[Run]:
@@ -83,39 +63,23 @@ def was_sent(connection: Connection, campaign_id: int) -> bool:
 
 def _read(connection: Connection, condition: ColumnElement[bool]) -> list[Run]:
     rows = connection.execute(_SELECT.where(condition).order_by(*_BY_TIME))
-    return [msgspec.structs.replace(Run(*row), audience=_parse(text)) for *row, text in map(tuple, rows)]
+    decode = partial(msgspec.json.decode, type=AudienceFigures)
+    return [Run(*[*row, text and decode(text)]) for *row, text in map(tuple, rows)]
 
 
-def _parse(text: str | None) -> AudienceFigures | None:
-    return None if text is None else msgspec.json.decode(text, type=AudienceFigures)
-
-
-def count_by_run(connection: Connection, campaign_id: int, wave: str = "") -> list[RunRow]:
-    """Return launches and recipients of a campaign by run, the earliest first."""
+def count_by_run(connection: Connection, asked: CampaignLaunches) -> list[RunRow]:
+    """Return launches and recipients by run, the earliest first."""
     counted = (
         select(launches.c.run, func.count(), func.sum(launches.c.recipients))
-        .where(in_wave(campaign_id, wave), launches.c.state == "sent")
+        .where(are_of(asked), launches.c.state == "sent")
         .group_by(launches.c.run)
     )
     sent = {run: (number, int(recipients)) for run, number, recipients in connection.execute(counted)}
-    return [RunRow(run, *sent[run.id]) for run in read_runs(connection, campaign_id) if run.id in sent]
+    return [RunRow(run, *sent[run.id]) for run in read_runs(connection, asked.campaign_id) if run.id in sent]
 
 
-def make_run(
-    started_at: str,
-    plan_digest: str,
-    commit: str | None = None,
-    *,
-    dirty: bool = False,
-    run_url: str | None = None,
-    triggered_by: str | None = None,
-) -> Run:
-    """Return a run with the id of its fields, given as in `Run`."""
-    return add_audience(Run("", started_at, plan_digest, commit, dirty, run_url, triggered_by), None)
-
-
-def add_audience(run: Run, audience: AudienceFigures | None) -> Run:
-    """Return a run with what the audience that it sends to is like, and the id of its fields."""
+def name_run(run: Run, audience: AudienceFigures | None = None) -> Run:
+    """Return a run with what the audience that it sends to is like, if known, and the id of its fields."""
     run = msgspec.structs.replace(run, id="", audience=audience)
     said = blake2b(msgspec.json.encode(run, order="sorted"), digest_size=_BITS // 8)
     return msgspec.structs.replace(run, id=said.hexdigest())

@@ -14,23 +14,24 @@ from runner.ledger.database import insert_or_update, read_info, write_info
 from runner.ledger.report_model import AppliedStep, AudienceRow, OptOutReply, ServicePlan
 from runner.ledger.tables import (
     ANSWER,
+    are_of,
     audiences,
-    campaigns,
     deliveries,
-    in_wave,
     label_message,
     launch_stats,
     launches,
+    name_target,
     opt_outs,
     results,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator
 
-    from sqlalchemy import ColumnElement, ScalarSelect, Select
+    from sqlalchemy import ColumnElement, Select
 
     from runner.campaign.answers import Endings
+    from runner.ledger.model import CampaignLaunches
 
 _PORTION = 5000
 BEGAN = func.coalesce(func.nullif(launch_stats.c.project_launch_start, ""), launches.c.outcome_at)
@@ -45,19 +46,13 @@ class SentCount:
     rejected: int = 0
 
 
-def count_sent(
-    connection: Connection, campaign_id: int, since: str, message_ids: Mapping[str, str]
-) -> dict[str, SentCount]:
-    """Return the sends of each message of a campaign since a moment (UTC, ISO 8601, to the second)."""
+def count_sent(connection: Connection, asked: CampaignLaunches, since: str) -> dict[str, SentCount]:
+    """Return the sends of each message since a moment (UTC, ISO 8601, to the second)."""
     is_sent, recipients = launches.c.state == "sent", launches.c.recipients
     sums = (case((is_sent, recipients), else_=0), case((is_sent, 0), else_=recipients))
     query = (
-        select(label_message(message_ids), *map(func.sum, sums))
-        .where(
-            launches.c.campaign_id == campaign_id,
-            launches.c.state.in_(("sent", "rejected")),
-            launches.c.outcome_at >= since,
-        )
+        select(label_message(asked), *map(func.sum, sums))
+        .where(are_of(asked), launches.c.state.in_(("sent", "rejected")), launches.c.outcome_at >= since)
         .group_by("current_id")
     )
     return {message: SentCount(*map(int, counts)) for message, *counts in connection.execute(query)}
@@ -67,17 +62,9 @@ def store_audiences(
     connection: Connection, campaign_id: int, rows: Iterable[AudienceRow], step: AppliedStep | None = None
 ) -> None:
     """Replace the audiences of messages, and the open step, with those that an `apply` found."""
-    found = [
-        {
-            "campaign_id": campaign_id,
-            "message": row.message,
-            "planned_at": row.planned_at,
-            "recipients": row.recipients,
-            "dispositions": json.dumps(dict(row.dispositions), sort_keys=True),
-        }
-        for row in rows
-    ]
-    insert_or_update(connection, audiences, found)
+    found = [(asdict(row), json.dumps(dict(row.dispositions), sort_keys=True)) for row in rows]
+    entered = [{**row, "campaign_id": campaign_id, "dispositions": written} for row, written in found]
+    insert_or_update(connection, audiences, entered)
     told = "" if step is None else json.dumps([step.number, step.steps, str(step.share), step.people])
     if told or read_info(connection, f"rollout/{campaign_id}"):
         write_info(connection, f"rollout/{campaign_id}", told)
@@ -102,14 +89,12 @@ def read_audience_trace(connection: Connection, campaign_id: int) -> str | None:
     return read_info(connection, f"audience/{campaign_id}")
 
 
-def read_audiences(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
-) -> list[AudienceRow]:
+def read_audiences(connection: Connection, asked: CampaignLaunches) -> list[AudienceRow]:
     """Return the audience of each message in its latest `apply`, under any of its ids."""
-    query = select(audiences).where(audiences.c.campaign_id == campaign_id).order_by(audiences.c.planned_at)
+    own = select(audiences).where(audiences.c.campaign_id == asked.campaign_id)
     found = {}
-    for row in connection.execute(query):
-        message = message_ids.get(row.message, row.message)
+    for row in connection.execute(own.order_by(audiences.c.planned_at)):
+        message = asked.message_ids.get(row.message, row.message)
         found[message] = AudienceRow(message, row.planned_at, row.recipients, json.loads(row.dispositions))
     return list(found.values())
 
@@ -138,54 +123,44 @@ def is_behind(connection: Connection, campaign_id: int) -> bool:
 
 def count_results(
     connection: Connection,
-    campaign_id: int,
-    message_ids: Mapping[str, str],
+    asked: CampaignLaunches,
     condition: ColumnElement[bool],
     count: ColumnElement[int] | None = None,
-    *,
-    wave: str = "",
 ) -> Counter[str]:
-    """Return the number of a campaign's results with a condition, or another count, by message id."""
+    """Return the number of results with a condition, or another count, by message id."""
     query = (
-        select(label_message(message_ids), func.count() if count is None else count)
+        select(label_message(asked), func.count() if count is None else count)
         .join(results, results.c.launch_id == launches.c.id)
-        .where(in_wave(campaign_id, wave), condition)
+        .where(are_of(asked), condition)
     )
     return count_by_message(connection, query)
 
 
 def count_answered(
-    connection: Connection,
-    campaign_id: int,
-    message_ids: Mapping[str, str] | None = None,
-    refused: Collection[str] = (),
-    *,
-    wave: str = "",
+    connection: Connection, asked: CampaignLaunches, refused: Collection[str] = ()
 ) -> Counter[str]:
     """Return the participants with at least one answer, by message id.
 
     Confirmed opt-outs by reply, and the `refused` results, by their `result_guid`, are no answers.
     """
-    is_refusal = is_confirmed_refusal(campaign_id)
+    is_refusal = is_confirmed_refusal(asked.campaign_id)
     is_answer = and_(results.c.non_answer == "", ~is_refusal, results.c.result_guid.not_in(refused))
     people = func.count(results.c.participant.distinct())
-    return count_results(connection, campaign_id, message_ids or {}, is_answer, people, wave=wave)
+    return count_results(connection, asked, is_answer, people)
 
 
-def count_completed(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str], endings: Endings, wave: str = ""
-) -> int:
-    """Return the number of people with an answer that ends a survey of a campaign, each once."""
+def count_completed(connection: Connection, asked: CampaignLaunches, endings: Endings) -> int:
+    """Return the number of people with an answer that ends a survey, each once."""
     columns = launches.c.message, results.c.question_tag, ANSWER, results.c.participant
     query = (
         select(*columns)
         .join(launches, launches.c.id == results.c.launch_id)
-        .where(in_wave(campaign_id, wave), results.c.question_tag.in_(endings.questions))
-        .where(results.c.non_answer == "", ~is_confirmed_refusal(campaign_id))
+        .where(are_of(asked), results.c.question_tag.in_(endings.questions))
+        .where(results.c.non_answer == "", ~is_confirmed_refusal(asked.campaign_id))
     )
     people = set[str]()
     for message, question, response, person in connection.execute(query.execution_options(yield_per=1000)):
-        if endings.ends(message_ids.get(message, message), question, response):
+        if endings.ends(asked.message_ids.get(message, message), question, response):
             people.add(person)
     return len(people)
 
@@ -193,14 +168,10 @@ def count_completed(
 def is_confirmed_refusal(campaign_id: int) -> ColumnElement[bool]:
     """Return the condition for results of a campaign that are confirmed opt-outs."""
     return is_evidence(
-        opt_outs.c.target == _name_target(campaign_id),
+        opt_outs.c.target == name_target(campaign_id),
         opt_outs.c.source == "reply",
         opt_outs.c.state == "confirmed",
     )
-
-
-def _name_target(campaign_id: int) -> ScalarSelect[str]:
-    return select(campaigns.c.target).where(campaigns.c.id == campaign_id).scalar_subquery()
 
 
 def is_evidence(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
@@ -211,7 +182,7 @@ def is_evidence(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
 
 def iterate_opt_out_replies(connection: Connection, campaign_id: int) -> Iterator[OptOutReply]:
     """Yield a campaign's results that are evidence of opt-outs, without reading all results."""
-    by_reply = opt_outs.c.target == _name_target(campaign_id), opt_outs.c.source == "reply"
+    by_reply = opt_outs.c.target == name_target(campaign_id), opt_outs.c.source == "reply"
     if not connection.execute(select(opt_outs.c.evidence).where(*by_reply).limit(1)).first():
         return  # without reading all deliveries
     messages = select(launches.c.message).where(launches.c.campaign_id == campaign_id).distinct()
@@ -223,12 +194,7 @@ def iterate_opt_out_replies(connection: Connection, campaign_id: int) -> Iterato
     is_it = and_(results.c.launch_id == deliveries.c.launch_id, results.c.result_guid == opt_outs.c.evidence)
     query = (
         select(
-            results.c.launch_id,
-            deliveries.c.message,
-            results.c.result_guid,
-            results.c.participant,
-            opt_outs.c.state,
-            results.c.result_response,
+            *(results.c[name] for name in ("launch_id", "result_guid", "result_response")), opt_outs.c.state
         )
         .select_from(opt_outs)
         .join(deliveries, is_theirs)
@@ -236,18 +202,15 @@ def iterate_opt_out_replies(connection: Connection, campaign_id: int) -> Iterato
         .where(*by_reply)
         .execution_options(yield_per=_PORTION)
     )
-    for row in connection.execute(query):
-        yield OptOutReply(*row)
+    yield from map(OptOutReply._make, connection.execute(query))
 
 
-def count_left_out(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str], wave: str = ""
-) -> Counter[str]:
+def count_left_out(connection: Connection, asked: CampaignLaunches) -> Counter[str]:
     """Return the results that are not kept because their participants were forgotten, by message id."""
     query = (
-        select(label_message(message_ids), func.sum(launch_stats.c.forgotten_results))
+        select(label_message(asked), func.sum(launch_stats.c.forgotten_results))
         .join(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .where(in_wave(campaign_id, wave), launch_stats.c.forgotten_results > 0)
+        .where(are_of(asked), launch_stats.c.forgotten_results > 0)
     )
     return count_by_message(connection, query)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from runner.report.columns.engine import Engine
-    from runner.report.facts import AnswerReading, CampaignOutline, MessageOutline
+    from runner.report.facts import AnswerReading, CampaignOutline
 
 # Quarters of an hour, which no time zone's days cut through.
 _QUARTER_S = 900
@@ -103,65 +103,25 @@ def count_campaign(
     in the table `members`; `as_of` is the oldest reading of the launches, None if some was not reconciled.
     """
     found = number_messages(engine, outline, message_ids)
-    readings = read_replies(engine, outline, found)
+    counter = _ResultCounter(engine, outline, read_replies(engine, outline, found))
     begin_touches(engine)
     messages = {}
     for number, one in enumerate(outline.messages):
-        gather_people(engine, number, one, readings)
+        gather_people(engine, number, one, counter.readings)
         add_touches(engine, number, one)
-        own = [row[1:] for row in found if row[0] == number]
-        messages[one.id] = _count_message(engine, number, one, own, readings, outline.time_zone)
-    ids = [one.id for one in outline.messages]
-    experiment = None if outline.experiment is None else ids.index(outline.experiment.message)
-    people = gather_persons(engine, len(ids), experiment)
+        messages[one.id] = counter.count_message(number, [row[1:] for row in found if row[0] == number])
+    people = gather_persons(engine, counter.experiment)
     scored = {number for number, one in enumerate(outline.questions) if one.question.scale in SCORED}
     shared = {number for number, one in enumerate(outline.questions) if len(one.messages) > 1}
-    if columns or outline.experiment:
-        _pool(engine, "pooled", shared | scored)
-    elif shared:
-        _pool(engine, "pooled", shared)
+    counter.pool("pooled", shared | scored if columns or outline.experiment else shared)
     return CampaignTally(
         messages,
         strays=sum(row[-1] for row in found if row[0] is None),
         people=people,
-        questions=_count_questions(engine, outline, shared, readings),
-        groups=_count_columns(engine, columns, readings),
-        arms=_count_arms(engine, outline, experiment, scored, as_of, readings),
-        readings=readings,
-    )
-
-
-def _count_message(
-    engine: Engine,
-    number: int,
-    outline: MessageOutline,
-    found: Sequence[tuple[Any, ...]],
-    readings: Sequence[AnswerReading],
-    zone: ZoneInfo,
-) -> MessageTally:
-    """Return the tally of one message, from the tables `people` and `touches`."""
-    tags = [question.tag for question in outline.questions]
-    unknown: Counter[str] = Counter()
-    for refuses, _, _, tag, count in found:
-        if not refuses and tag not in tags:
-            unknown[tag] += count
-    asked = [f"count_if({was_asked(outline, tag)}) AS asked_{place}" for place, tag in enumerate(tags)]
-    counted = (
-        engine.count(f"SELECT {', '.join(asked)} FROM touches WHERE message = {number}") if asked else {}
-    )
-    ((median,),) = engine.rows(_FIRST_TIMES)
-    return MessageTally(
-        **engine.count(_CONTACTS.format(number=number)),
-        results=sum(count for *_, count in found),
-        non_answers=sum(count for _, says_nothing, *_, count in found if says_nothing),
-        unknown=unknown,
-        questions={
-            tag: {readings[one]: count for one, count in sorted(engine.rows(_READINGS.format(place)))}
-            for place, tag in enumerate(tags)
-        },
-        asked=dict(zip(tags, counted.values(), strict=True)),
-        median_first_s=None if median is None else Fraction(median),
-        days=dict(sorted(_add_days(engine.rows(_ANSWER_QUARTERS, [number]), zone).items())),
+        questions=counter.count_questions(shared),
+        groups=counter.count_columns(columns),
+        arms=counter.count_arms(scored, as_of),
+        readings=counter.readings,
     )
 
 
@@ -173,87 +133,108 @@ def _add_days(rows: Iterable[tuple[int, int]], zone: ZoneInfo) -> Counter[date]:
     return days
 
 
-def _pool(engine: Engine, name: str, questions: Collection[int], before: int = _ALWAYS) -> None:
-    """Make a table of the latest answers of people to these questions, over all messages."""
-    engine.run(_POOL.format(name=name, questions=sorted(questions), before=before))
+@dataclass(frozen=True, slots=True)
+class _ResultCounter:
+    """A counter of one campaign's people and answers; `readings` are by the numbers that the tables have."""
 
+    engine: Engine
+    outline: CampaignOutline
+    readings: Sequence[AnswerReading]
 
-def _count_questions(
-    engine: Engine, outline: CampaignOutline, shared: Collection[int], readings: Sequence[AnswerReading]
-) -> dict[int, PooledTally]:
-    """Return the answers to each question that several messages ask."""
-    found = engine.rows(_BY_MESSAGE) if shared else []
-    tallies = {}
-    for number in sorted(shared):
-        pooled = outline.questions[number]
-        asked = " OR ".join(
-            f"message = {place} AND {was_asked(one, pooled.question.tag)}"
-            for place, one in enumerate(outline.messages)
-            if one.id in pooled.messages
+    @property
+    def experiment(self) -> int | None:
+        """The place of the message that has arms."""
+        ids, experiment = [one.id for one in self.outline.messages], self.outline.experiment
+        return None if experiment is None else ids.index(experiment.message)
+
+    def count_message(self, number: int, found: Sequence[tuple[Any, ...]]) -> MessageTally:
+        """Return the tally of one message, from the tables `people` and `touches`."""
+        engine, outline = self.engine, self.outline.messages[number]
+        tags = [question.tag for question in outline.questions]
+        unknown: Counter[str] = Counter()
+        for refuses, _, _, tag, count in found:
+            if not refuses and tag not in tags:
+                unknown[tag] += count
+        asked = [f"count_if({was_asked(outline, tag)}) AS asked_{place}" for place, tag in enumerate(tags)]
+        select = f"SELECT {', '.join(asked)} FROM touches WHERE message = {number}"
+        ((median,),) = engine.rows(_FIRST_TIMES)
+        return MessageTally(
+            **engine.count(_CONTACTS.format(number=number)),
+            results=sum(count for *_, count in found),
+            non_answers=sum(count for _, says_nothing, *_, count in found if says_nothing),
+            unknown=unknown,
+            questions={
+                tag: {self.readings[one]: n for one, n in sorted(engine.rows(_READINGS.format(place)))}
+                for place, tag in enumerate(tags)
+            },
+            asked=dict(zip(tags, engine.count(select).values(), strict=True)) if asked else {},
+            median_first_s=None if median is None else Fraction(median),
+            days=_add_days(engine.rows(_ANSWER_QUARTERS, [number]), self.outline.time_zone),
         )
-        ((people,),) = engine.rows(f"SELECT count(DISTINCT person) FROM touches WHERE {asked}")
-        counts = {
-            (outline.messages[place].id, readings[reading]): count
-            for question, place, reading, count in found
-            if question == number
+
+    def pool(self, name: str, questions: Collection[int], before: int = _ALWAYS) -> None:
+        """Make a table of the latest answers of people to these questions, over all messages."""
+        self.engine.run(_POOL.format(name=name, questions=sorted(questions), before=before))
+
+    def count_questions(self, shared: Collection[int]) -> dict[int, PooledTally]:
+        """Return the answers to each question that several messages ask."""
+        messages, found = self.outline.messages, self.engine.rows(_BY_MESSAGE) if shared else []
+        tallies = {}
+        for number in sorted(shared):
+            pooled = self.outline.questions[number]
+            asked = " OR ".join(
+                f"message = {place} AND {was_asked(one, pooled.question.tag)}"
+                for place, one in enumerate(messages)
+                if one.id in pooled.messages
+            )
+            ((people,),) = self.engine.rows(f"SELECT count(DISTINCT person) FROM touches WHERE {asked}")
+            counts = {
+                (messages[place].id, self.readings[reading]): count
+                for question, place, reading, count in found
+                if question == number
+            }
+            tallies[number] = PooledTally(counts, people)
+        return tallies
+
+    def count_columns(self, columns: Sequence[str]) -> dict[str, dict[str, GroupTally]]:
+        """Return everybody by the values of each column, without regard to case, blanks and typography."""
+        key = fold_column("value")
+        return {
+            name: self._count_groups(_BY_COLUMN.format(number=number, key=key), "pooled")
+            for number, name in enumerate(columns)
         }
-        tallies[number] = PooledTally(counts, people)
-    return tallies
 
+    def _count_groups(self, select: str, pool: str) -> dict[str, GroupTally]:
+        """Return people by a key, and their latest answers in a pool; a group is called as most of it are."""
+        self.engine.run(f"CREATE OR REPLACE TEMP VIEW grouped AS FROM ({select}) WHERE state IS NOT NULL")
+        found: dict[str, dict[int, Counter[AnswerReading]]] = {}
+        for key, question, reading, count in self.engine.rows(_READ.format(pool=pool)):
+            found.setdefault(key, {}).setdefault(question, Counter())[self.readings[reading]] += count
+        groups = {
+            name.strip(): GroupTally(texted, answered, completed, found.get(key, {}), people)
+            for key, name, people, texted, answered, completed in self.engine.rows(_GROUPS)
+        }
+        return dict(sorted(groups.items()))
 
-def _count_columns(
-    engine: Engine, columns: Sequence[str], readings: Sequence[AnswerReading]
-) -> dict[str, dict[str, GroupTally]]:
-    """Return everybody by the values of each column, without regard to case, blanks and typography."""
-    key = fold_column("value")
-    return {
-        name: _count_groups(engine, _BY_COLUMN.format(number=number, key=key), "pooled", readings)
-        for number, name in enumerate(columns)
-    }
-
-
-def _count_groups(
-    engine: Engine, select: str, pool: str, readings: Sequence[AnswerReading]
-) -> dict[str, GroupTally]:
-    """Return people by a key, and their latest answers in a pool; a group is called as most of it are."""
-    engine.run(f"CREATE OR REPLACE TEMP VIEW grouped AS FROM ({select}) WHERE state IS NOT NULL")
-    found: dict[str, dict[int, Counter[AnswerReading]]] = {}
-    for key, question, reading, count in engine.rows(_READ.format(pool=pool)):
-        found.setdefault(key, {}).setdefault(question, Counter())[readings[reading]] += count
-    groups = {
-        name.strip(): GroupTally(texted, answered, completed, found.get(key, {}), people)
-        for key, name, people, texted, answered, completed in engine.rows(_GROUPS)
-    }
-    return dict(sorted(groups.items()))
-
-
-def _count_arms(
-    engine: Engine,
-    outline: CampaignOutline,
-    place: int | None,
-    scored: Collection[int],
-    as_of: datetime | None,
-    readings: Sequence[AnswerReading],
-) -> ArmTally | None:
-    """Return the people in each arm, as far as the verdict counts them; None without an experiment."""
-    if outline.experiment is None:
-        return None
-    weights = outline.experiment.weights
-    quarters = engine.rows(_SENDING_QUARTERS, [place])
-    sent = {
-        arm: _add_days((row[1:] for row in quarters if row[0] == arm), outline.time_zone) for arm in weights
-    }
-    deadline = fix_deadline(outline.experiment.analysis, sent, as_of, outline.time_zone)
-    before, is_counted, pool, later = _ALWAYS, "is_texted", "pooled", 0
-    if deadline.cutoff_us is not None:
-        before, pool = deadline.cutoff_us, "counted"
-        is_counted = f"is_texted AND coalesce(arm_began_us < {before}, false)"
-        _pool(engine, pool, scored, before)
-        ((later,),) = engine.rows(_LATER.format(before=before), [list(weights)])
-    select = _BY_ARM.format(before=before, is_counted=is_counted)
-    found = _count_groups(engine, select, pool, readings)
-    groups = {arm: found.get(arm, GroupTally()) for arm in weights}
-    if deadline.cutoff_us is not None:
-        # Whether an end was reached is known of all answers together only.
-        groups = {arm: replace(group, completed=None) for arm, group in groups.items()}
-    return ArmTally(groups, later, deadline)
+    def count_arms(self, scored: Collection[int], as_of: datetime | None) -> ArmTally | None:
+        """Return the people in each arm, as far as the verdict counts them; None without an experiment."""
+        experiment, zone = self.outline.experiment, self.outline.time_zone
+        if experiment is None:
+            return None
+        quarters = self.engine.rows(_SENDING_QUARTERS, [self.experiment])
+        sent = {
+            arm: _add_days((row[1:] for row in quarters if row[0] == arm), zone) for arm in experiment.weights
+        }
+        deadline = fix_deadline(experiment, sent, as_of, zone)
+        before, is_counted, pool, later = _ALWAYS, "is_texted", "pooled", 0
+        if deadline.cutoff_us is not None:
+            before, pool = deadline.cutoff_us, "counted"
+            is_counted = f"is_texted AND coalesce(arm_began_us < {before}, false)"
+            self.pool(pool, scored, before)
+            ((later,),) = self.engine.rows(_LATER.format(before=before), [list(experiment.weights)])
+        found = self._count_groups(_BY_ARM.format(before=before, is_counted=is_counted), pool)
+        groups = {arm: found.get(arm, GroupTally()) for arm in experiment.weights}
+        if deadline.cutoff_us is not None:
+            # Whether an end was reached is known of all answers together only.
+            groups = {arm: replace(group, completed=None) for arm, group in groups.items()}
+        return ArmTally(groups, later, deadline)

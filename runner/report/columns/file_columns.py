@@ -215,17 +215,15 @@ def _list_origin(content: FileContent, shape: Shape) -> Iterator[FileColumn]:
 
 
 def _list_question(number: int, question: PooledOutline) -> Iterator[FileColumn]:
-    roles: list[tuple[Role, Kind, str]] = [
-        ("words", "text", "open-ended: what the person wrote, if it is no response"),
-        ("answered_at", "time", "when the answer came"),
-    ]
-    if question.labels:
-        roles.insert(0, ("label", "text", "the response's text"))
-        roles.insert(0, ("code", "integer", "the number of the response"))
-    tag, scale = question.question.tag, question.question.scale
+    tag, scale, roles = question.question.tag, question.question.scale, list[tuple[Role, Kind, str]]()
     if scale in SCORED:
-        kind: Kind = "integer" if question.is_whole else "number"
-        roles.insert(0, ("value", kind, f"what the answer counts as on the scale `{scale}`"))
+        number_kind: Kind = "integer" if question.is_whole else "number"
+        roles.append(("value", number_kind, f"what the answer counts as on the scale `{scale}`"))
+    if question.labels:
+        roles.append(("code", "integer", "the number of the response"))
+        roles.append(("label", "text", "the response's text"))
+    roles.append(("words", "text", "open-ended: what the person wrote, if it is no response"))
+    roles.append(("answered_at", "time", "when the answer came"))
     for role, kind, meaning in roles:
         answer = f"a.question_{number}"
         cell = f"nullif({answer}.us, 0)" if role == "answered_at" else f"{answer}.{role}"

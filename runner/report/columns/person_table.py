@@ -62,9 +62,10 @@ FULL JOIN people p ON p.person = c.person
 LEFT JOIN (FROM refusing WHERE message = {{number}}) r ON r.person = coalesce(c.person, p.person)
 """
 # A survey that has not ended, or of which nothing is known, may still be answered. Whose texts never left the
-# service was not tried: AAPOR's unknown eligibility, too.
+# service was not tried: AAPOR's unknown eligibility, too. Of launches of one time, that of the later message
+# is the last, of 65,536 at most; numbers are compared faster than records.
 _PERSONS = """
-CREATE OR REPLACE TEMP {kind} persons AS
+CREATE OR REPLACE TEMP TABLE persons AS
 SELECT * EXCLUDE (is_contact, is_survey, is_unsure, is_blocked, is_queued, is_surveyed, has_refused,
     is_pending, was_replaced),
   CASE WHEN is_texted THEN 'texted' WHEN is_unsure THEN 'uncertain' WHEN is_blocked THEN 'blocked'
@@ -73,33 +74,21 @@ SELECT * EXCLUDE (is_contact, is_survey, is_unsure, is_blocked, is_queued, is_su
     WHEN has_refused THEN 'refusal' WHEN is_pending OR NOT is_surveyed THEN 'unknown_eligibility'
     WHEN was_replaced THEN 'replaced' ELSE 'non_contact' END AS disposition
 FROM (
-  SELECT person, coalesce({most}(CASE WHEN message = {experiment} THEN arm END), '') AS arm,
-    {any}(is_contact) AS is_contact, {any}(is_survey) AS is_survey, {any}(is_sent) AS is_sent,
-    {all}(is_read OR NOT is_contact) AS is_read, {any}(is_texted) AS is_texted,
-    {any}(is_unsure) AS is_unsure, {any}(is_sent AND blocked) AS is_blocked, {any}(is_queued) AS is_queued,
-    {any}(is_survey AND is_texted) AS is_surveyed,
-    {any}(has_answered) AS has_answered, {any}(is_complete) AS is_complete,
-    {any}(has_opted_out) AS has_opted_out, {any}(has_refused) AS has_refused,
-    {any}(is_survey AND is_open) AS is_open,
-    {any}(is_survey AND (is_open OR NOT is_sent OR NOT is_listed OR is_unsure)) AS is_pending,
-    coalesce({last}, false) AS was_replaced, {least}(began_us) AS began_us,
-    {least}(CASE WHEN message = {experiment} THEN began_us END) AS arm_began_us, {least}(first_us) AS first_us
-  FROM touches {group})
+  SELECT person, coalesce(max(CASE WHEN message = {experiment} THEN arm END), '') AS arm,
+    bool_or(is_contact) AS is_contact, bool_or(is_survey) AS is_survey, bool_or(is_sent) AS is_sent,
+    bool_and(is_read OR NOT is_contact) AS is_read, bool_or(is_texted) AS is_texted,
+    bool_or(is_unsure) AS is_unsure, bool_or(is_sent AND blocked) AS is_blocked,
+    bool_or(is_queued) AS is_queued, bool_or(is_survey AND is_texted) AS is_surveyed,
+    bool_or(has_answered) AS has_answered, bool_or(is_complete) AS is_complete,
+    bool_or(has_opted_out) AS has_opted_out, bool_or(has_refused) AS has_refused,
+    bool_or(is_survey AND is_open) AS is_open,
+    bool_or(is_survey AND (is_open OR NOT is_sent OR NOT is_listed OR is_unsure)) AS is_pending,
+    coalesce(arg_max(replaced, coalesce(began_us, 0)::HUGEINT * 65536 + message)
+      FILTER (WHERE is_survey AND is_texted), false) AS was_replaced,
+    min(began_us) AS began_us, min(CASE WHEN message = {experiment} THEN began_us END) AS arm_began_us,
+    min(first_us) AS first_us
+  FROM touches GROUP BY person)
 """
-# Of launches of one time, the later message's, of 65,536 at most; numbers are compared faster than records.
-_LAST = (
-    "arg_max(replaced::INTEGER, coalesce(began_us, 0)::HUGEINT * 65536 + message) "
-    "FILTER (WHERE is_survey AND is_texted)::BOOLEAN"
-)
-_BY_PERSON = {
-    "any": "bool_or",
-    "all": "bool_and",
-    "most": "max",
-    "least": "min",
-    "group": "GROUP BY person",
-    "last": _LAST,
-}
-_OF_ONE_MESSAGE = {**dict.fromkeys(_BY_PERSON, ""), "last": "is_survey AND replaced"}
 _STATES = "texted", "uncertain", "blocked", "queued", "withdrawn", "unresolved"
 _PEOPLE_COUNTED = f"""
 SELECT count_if(state IS NOT NULL) AS recipients, count_if(state <> 'unresolved') AS sent,
@@ -182,14 +171,12 @@ def add_touches(engine: Engine, number: int, outline: MessageOutline) -> None:
     engine.run(_ADD_TOUCHES.format(number=number, is_survey=bool(outline.questions)))
 
 
-def gather_persons(engine: Engine, messages: int, experiment: int | None) -> PeopleReport:
-    """Make the table `persons` of `touches`, of so many messages, and return its counts.
+def gather_persons(engine: Engine, experiment: int | None) -> PeopleReport:
+    """Make the table `persons` of `touches`, and return its counts.
 
     `experiment` is the place of the message that has arms.
     """
-    # Of one message, there is a row for each person already.
-    ways = {"kind": "TABLE", **_BY_PERSON} if messages > 1 else {"kind": "VIEW", **_OF_ONE_MESSAGE}
-    engine.run(_PERSONS.format(experiment=-1 if experiment is None else experiment, **ways))
+    engine.run(_PERSONS.format(experiment=-1 if experiment is None else experiment))
     rows = engine.rows("SELECT disposition, count(*) FROM persons WHERE disposition IS NOT NULL GROUP BY ALL")
     dispositions = Dispositions(**dict(rows))
     people = engine.count(_PEOPLE_COUNTED)

@@ -105,9 +105,7 @@ def read_replies(
     """
     slots = list(_list_slots(outline, {(message, arm) for message, _, _, arm, *_ in found}))
     engine.fill(
-        "asked",
-        _ASKED,
-        [(slot, *row, _kind_of(question)) for slot, (*row, question) in enumerate(slots)],
+        "asked", _ASKED, [(slot, *row, _kind_of(question)) for slot, (*row, question) in enumerate(slots)]
     )
     engine.fill(
         "offered",
@@ -149,7 +147,7 @@ def _list_offered(question: QuestionOutline) -> set[str]:
     texts = (
         *chain.from_iterable(question.all_responses),
         *find_places(question.all_responses),
-        *question.all_endings,
+        *question.endings,
     )
     # The engine has neither case folding, as of ß, nor compatibility forms: it has either of these.
     return {folded for text in texts for folded in (fold_answer(text), text.strip().lower())}
@@ -163,7 +161,7 @@ def build_reader(question: QuestionOutline) -> Callable[[str, str], AnswerReadin
     wants one.
     """
     places = find_places(question.all_responses)
-    endings = find_endings(question.all_responses, question.all_endings)
+    endings = find_endings(question.all_responses, question.endings)
     points = read_points(question.scale, question.responses, question.values)
 
     def read(answer: str, response: str) -> AnswerReading:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from runner.report.documents.wording import (
-    FEW_ANSWERS,
     INTERVAL,
     MEASURES,
     NOT_DEFINED,
@@ -18,6 +17,7 @@ from runner.report.documents.wording import (
     write_response_range,
     write_score,
 )
+from runner.report.question_model import FEW_ANSWERS
 from runner.view.blocks import Chart, Column, Estimate, Items, Link, Section, Sentence, TableBlock
 from runner.view.charts import TimePoint, fit_axis, plot_points
 from runner.wording import count_people, count_words

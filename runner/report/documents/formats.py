@@ -9,16 +9,24 @@ CSV, for spreadsheets and data frames, is the JSON document with a row for each 
 - `item`: of a value in a list, the name of its element: a response's label, an arm, a day, a reason;
   of a group the audience's column, and its name: `city / Oakland`.
 - `value`: empty if it is not known, or not defined.
+
+A template of the user (`--template`) gets the JSON document. Its author may not be the user: so it runs in
+Jinja2's sandbox, cannot change its input, and cannot read other files. An unknown name is an error.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import traceback
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from jinja2 import StrictUndefined, TemplateSyntaxError, select_autoescape
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
 from runner.document import PLACES, Part
+from runner.errors import RunnerError
 from runner.report.documents.page import write_html, write_markdown
 from runner.report.documents.wording import defuse_formula, distinguish
 
@@ -30,19 +38,7 @@ if TYPE_CHECKING:
 
 
 COLUMNS = ("campaign", "target", "message", "question", "measure", "item", "value")
-_NAMES = (
-    "label",
-    "tag",
-    "name",
-    "column",
-    "date",
-    "disposition",
-    "arm",
-    "message",
-    "id",
-    "campaign",
-    "measure",
-)
+_NAMES = "label tag name column date disposition arm message id campaign measure".split()  # noqa: SIM905  words
 """Keys whose value names an element of a list, the first that it has."""
 
 
@@ -92,9 +88,8 @@ def _flatten(value: Any, *about: str, measure: str = "", item: str = "") -> Iter
 
 def _name(element: Any) -> str:
     """Return the name of a list's element; empty for one without."""
-    return (
-        next((str(element[key]) for key in _NAMES if key in element), "") if isinstance(element, dict) else ""
-    )
+    named = _NAMES if isinstance(element, dict) else ()
+    return next((str(element[key]) for key in named if key in element), "")
 
 
 def describe_report(report: CampaignReport) -> CampaignReport:
@@ -109,11 +104,8 @@ def _round_floats(value: Any) -> Any:
         # A p-value: small ones differ by magnitudes.
         return float(f"{value:.4g}")
     if isinstance(value, tuple):
-        return (
-            round_ends(value)
-            if isinstance(next(iter(value), None), float)
-            else tuple(map(_round_floats, value))
-        )
+        is_interval = isinstance(next(iter(value), None), float)
+        return round_ends(value) if is_interval else tuple(map(_round_floats, value))
     if isinstance(value, Part):
         return value.replace(
             **{name: _round_floats(getattr(value, name)) for name in value.__struct_fields__}
@@ -140,3 +132,31 @@ WRITERS: Mapping[str, tuple[str, Callable[[CampaignReport], str]]] = {
 }
 """The file suffix and the writer of each format. Files are UTF-8, written without translating line ends: the
 CSV table has its own."""
+_ESCAPED = ("html", "htm", "xml", "html.j2", "htm.j2", "xml.j2")
+
+
+def write_with_template(report: CampaignReport, template_text: str, name: str) -> str:
+    """Return the report as written by a user's template; the ending of its `name` decides on HTML escaping.
+
+    Raises:
+        RunnerError: the template is not valid, or fails; with its name and line.
+    """
+    environment = ImmutableSandboxedEnvironment(
+        autoescape=select_autoescape(_ESCAPED),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    try:
+        code = environment.compile(template_text, name=name, filename=name)
+        template = environment.template_class.from_code(environment, code, environment.make_globals(None))
+        return template.render(report=describe_report(report).to_dict())
+    except Exception as error:  # noqa: BLE001  an expression of the template can raise anything
+        frames = traceback.extract_tb(error.__traceback__)
+        line = next((frame.lineno for frame in reversed(frames) if frame.filename == name), 1)
+        line = error.lineno if isinstance(error, TemplateSyntaxError) else line
+        raise RunnerError(
+            f"{name}, line {line}: {str(error).partition(chr(10))[0] or type(error).__name__}",
+            hint="docs/reference/report-templates.md says what a template can use",
+        ) from None

@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from runner.report.model import CampaignReport
-    from runner.report.people_model import PeopleReport
     from runner.report.question_model import Score
     from runner.view.blocks import Block, Cell
 
@@ -146,9 +145,7 @@ def _show_campaign(report: CampaignReport) -> Iterator[Block]:
         return
     main = find_main_question(report)
     yield Tiles(list(_list_tiles(report)))
-    yield from _show_replaced(report.people)
-    yield from _show_sample(report)
-    yield from _show_control_group(report.people)
+    yield from _show_people(report)
     if main is not None:
         beside = list(show_series(report))
         yield Section(main.text, list(show_main_question(main, beside)))
@@ -170,32 +167,25 @@ def _show_campaign(report: CampaignReport) -> Iterator[Block]:
     yield Section("How to read this", [Items(list(_list_explanations(report)))], is_folded=True)
 
 
-def _show_replaced(people: PeopleReport) -> Iterator[Sentence]:
-    """Yield who had no time to answer, as a later text of this account ended their survey."""
+def _show_people(report: CampaignReport) -> Iterator[Sentence]:
+    """Yield who had no time to answer, the sample that figures are of, and who was drawn to get nothing."""
+    people, sample = report.people, report.sample
     if people.replaced and people.response_rate_without_replaced is not None:
         rate = write_percent(people.response_rate_without_replaced, people.texted)
         texted = f"{count_people(people.replaced)} got another text from us before they had answered"
         yield Sentence(f"{texted}, which ended their survey. Without them, the response is {rate}.")
-
-
-def _show_sample(report: CampaignReport) -> Iterator[Sentence]:
-    """Yield the sample that the figures are of."""
-    sample = report.sample
     if sample is not None:
         drawn = "" if sample.drawn is None else f" {sample.drawn:,} of {sample.eligible:,} people were drawn."
         chance = " With which probability is not known."
         if sample.probability is not None:
             chance = f" The probability of being drawn was {write_percent(sample.probability)}."
         yield Sentence(f"This is a random sample of the people who may be texted.{drawn}{chance}")
-
-
-def _show_control_group(people: PeopleReport) -> Iterator[Sentence]:
-    """Yield how many were drawn to get nothing: no answer of theirs can be compared."""
     if people.control_group:
-        drawn = (
-            f"{count_people(people.control_group)} got no text, as they were drawn to be the control group"
+        drawn = f"{count_people(people.control_group)} got no text"
+        yield Sentence(
+            f"{drawn}, as they were drawn to be the control group: they had nothing to answer, so what they "
+            "would have said is not known."
         )
-        yield Sentence(f"{drawn}: they had nothing to answer, so what they would have said is not known.")
 
 
 def _list_tiles(report: CampaignReport) -> Iterator[Tile]:
@@ -274,13 +264,9 @@ def _write_footer(report: CampaignReport) -> str:
     """Return the time of the figures; empty where there are none."""
     if report.reconciled_at is None:
         return "No answers have been read yet." if report.launches else ""
-    read = (
-        f", with the answers to {report.reconciled_launches:,} of {report.launches:,} batches of texts"
-        if report.unread_launches
-        else ""
-    )
-    zone = report.time_zone
-    return f"Figures as of {write_time(report.reconciled_at, zone)} ({zone}){read}."
+    when = f"{write_time(report.reconciled_at, report.time_zone)} ({report.time_zone})"
+    read = f", with the answers to {report.reconciled_launches:,} of {report.launches:,} batches of texts"
+    return f"Figures as of {when}{read if report.unread_launches else ''}."
 
 
 def write_index(reports: Sequence[CampaignReport], links: Mapping[str, str]) -> str:
@@ -290,7 +276,7 @@ def write_index(reports: Sequence[CampaignReport], links: Mapping[str, str]) -> 
     needs one.
     """
     ordered = sorted(reports, key=lambda report: report.campaign)
-    ordered.sort(key=_rank, reverse=True)
+    ordered.sort(key=lambda report: str(report.first_sent_at or ""), reverse=True)
     columns: list[str | Column] = ["Campaign", Column("Sent", "text"), "People texted", "Response", INTERVAL]
     columns += ["Score", f"Score’s {INTERVAL}"]
     rows: list[tuple[Cell, ...]] = [(_name(one, links), *_outline(one)) for one in ordered]
@@ -303,11 +289,6 @@ def write_index(reports: Sequence[CampaignReport], links: Mapping[str, str]) -> 
     notice = [Sentence(SIMULATION_NOTE, "notice")] if is_simulated else []
     title = count_words(len(reports), "campaign")
     return html.write_page(title, "Campaign reports", notice, [Section("", [table])])
-
-
-def _rank(report: CampaignReport) -> tuple[bool, str]:
-    first = report.first_sent_at
-    return first is not None, "" if first is None else first.isoformat()
 
 
 def _name(report: CampaignReport, links: Mapping[str, str]) -> Cell:

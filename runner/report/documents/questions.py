@@ -6,7 +6,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from runner.report.documents.wording import (
-    FEW_ANSWERS,
     NOT_DEFINED,
     is_freeform,
     name_score,
@@ -16,6 +15,7 @@ from runner.report.documents.wording import (
     write_score,
     write_score_basis,
 )
+from runner.report.question_model import FEW_ANSWERS
 from runner.view.blocks import (
     BAR,
     Bar,

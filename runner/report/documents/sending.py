@@ -71,9 +71,7 @@ def show_sending(report: CampaignReport) -> Section:
 
 def _list_warnings(report: CampaignReport) -> Iterator[str]:
     yield from report.discrepancies
-    for message in report.messages:
-        for sentence in message.discrepancies:
-            yield f"{message.id}: {sentence}"
+    yield from (f"{message.id}: {one}" for message in report.messages for one in message.discrepancies)
 
 
 def _list_facts(report: CampaignReport) -> Iterator[str]:
@@ -115,11 +113,8 @@ def _list_message_facts(message: MessageReport) -> Iterator[str]:
         found = count_words(message.non_answers, "reply is no answer", "replies are no answers")
         yield f"{found}: blank, a phone’s reaction, or automatic"
     if message.renders:
-        plan = (
-            ""
-            if message.plan_share is None
-            else f", {write_percent(message.plan_share)} of the service’s plan"
-        )
+        share = write_percent(message.plan_share)
+        plan = "" if message.plan_share is None else f", {share} of the service’s plan"
         cost = f", {write_number(message.cost_usd)} US dollars" if message.cost_usd else ""
         yield f"{count_words(message.renders, 'text')} charged{plan}{cost}"
     for part in message.partly_known:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from runner.document import PLACES, round_exactly
-from runner.report.question_model import LEAST_FOR_SCORE
+from runner.report.question_model import FEW_ANSWERS
 from runner.source.quantity import write_duration
 from runner.wording import count_words
 
@@ -29,8 +29,6 @@ NOT_DEFINED = "–"
 NOT_KNOWN = "not known"
 FEW_PEOPLE = 100
 """Percentages of fewer people have no decimals: one person is more than the first of them."""
-FEW_ANSWERS = LEAST_FOR_SCORE
-"""A score of fewer answers has a caution and is not shown."""
 _PERCENT = "\u202f%"
 INTERVAL = f"95{_PERCENT} interval"
 _MINUS = "−"
@@ -49,10 +47,6 @@ def write_percent(rate: Fraction | float | None, people: int | None = None) -> s
 def write_number(number: Fraction | float | None, places: int = 2) -> str:
     """Return a number with a fixed count of decimals: `3.45`."""
     return NOT_DEFINED if number is None else _round(number, places)
-
-
-def _choose_places(people: int | None) -> int:
-    return 0 if people is not None and people < FEW_PEOPLE else 1
 
 
 def _round(number: Fraction | float, places: int, sign: str = "") -> str:
@@ -105,7 +99,7 @@ class Measure:
         return f"{low} to {high}{self.points}"
 
     def _round(self, value: Fraction | float, counted: int | None, *, is_signed: bool) -> str:
-        places = self.decimals + _choose_places(counted)
+        places = self.decimals + (counted is None or counted >= FEW_PEOPLE)
         return _round(self.factor * value, places, "+" if is_signed else "")
 
 

@@ -17,6 +17,7 @@ from runner.delivery.campaign_ref import ListedCampaign
 from runner.delivery.recovery import LostLaunches, Recovery, SettleSummary
 from runner.errors import UnusableListError
 from runner.ledger.files.lockfile import require_writable
+from runner.ledger.model import CampaignLaunches
 from runner.ledger.record.campaign_record import enter_record, rewrite_lockfile
 from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.entry import list_unexplained
@@ -290,7 +291,8 @@ class ApplySession:
 
     def count_unsettled(self, campaign: Campaign) -> int:
         """Return the number of an entered campaign's deliveries of unknown outcome."""
-        counts = self.ask(campaign, count_states)
+        with self.ledger.reading() as connection:
+            counts = count_states(connection, CampaignLaunches(self.number(campaign)))
         return sum(count for (_, state), count in counts.items() if state in (*OPEN, UNEXPLAINED))
 
     def ask(self, campaign: Campaign, query: Callable[[LedgerConnection, int], _Answer]) -> _Answer:

@@ -11,9 +11,9 @@ from runner.delivery.delivery_summary import DeliverySummary
 from runner.errors import InterruptedRunError
 from runner.git.command import Git, GitError, hide_credentials
 from runner.ledger.locks.campaign_lock import find_run_url
-from runner.ledger.model import AudienceFigures
+from runner.ledger.model import AudienceFigures, Run
 from runner.ledger.report_model import AudienceRow
-from runner.ledger.results.runs import add_audience, make_run
+from runner.ledger.results.runs import name_run
 from runner.ledger.results.sendings import read_audience_trace, store_audience_trace, store_audiences
 from runner.reasons import LEFT, Disposition
 from runner.source.targets_file import TARGETS_FILE
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.errors import RunnerError
     from runner.ledger.database import Ledger
-    from runner.ledger.model import Run
     from runner.plan.audience_guard import PlannedAudience
     from runner.plan.model import MessagePlan
     from runner.workflow.plans.planning import PlanResult
@@ -156,21 +155,15 @@ def trace_run(
     """Return the run that is about to send, from git and the CI system."""
     commit, is_dirty = _ask_git(campaigns)
     run_url = hide_credentials(find_run_url(environment) or "")
-    return make_run(
-        started_at,
-        plan_digest,
-        commit,
-        dirty=is_dirty,
-        run_url=run_url if _is_page(run_url) else None,
-        triggered_by=find_actor(environment),
-    )
+    page, actor = run_url if _is_page(run_url) else None, find_actor(environment)
+    return name_run(Run("", started_at, plan_digest, commit, is_dirty, page, actor))
 
 
 def note_audience(run: Run, audience: PlannedAudience) -> Run:
     """Return a run with what the audience of the campaign that it sends is like."""
     filled = tuple(sorted(audience.filled.items()))
     figures = AudienceFigures(audience.people, audience.excluded, audience.opted_out or 0, filled)
-    return add_audience(run, figures)
+    return name_run(run, figures)
 
 
 def _is_page(text: str) -> bool:

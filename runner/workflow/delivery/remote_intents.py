@@ -20,7 +20,7 @@ from runner.ledger.model import ReservedLaunch
 from runner.ledger.people.replies import list_launched_campaigns, list_recorded_campaigns
 from runner.ledger.people.suppressions import compose_suppressions
 from runner.ledger.record.campaign_record import Identity, compose_lockfile, enter_identity
-from runner.ledger.record.deliveries import asks_something
+from runner.ledger.record.deliveries import describe_sessions
 from runner.ledger.record.entry import list_open
 from runner.ledger.record.unsettled import is_settled
 from runner.ledger.results.runs import find_runs
@@ -215,7 +215,7 @@ class RemoteIntents:
                 **{name: getattr(intent, name) for name in _SHARED},
                 definition_digest=digest_definition(launch.payload.definition),
                 reserved_at=at,
-                asks=asks_something(intent.definition),
+                asks=describe_sessions(intent.definition)["asks"],
                 run=run.id if run else None,
             )
             for launch, intent in pairs

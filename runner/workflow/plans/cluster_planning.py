@@ -13,7 +13,7 @@ from runner.cluster.campaign_plan import plan_on_cluster
 from runner.cluster.plan_job import PlanJob
 from runner.errors import ConfigurationError, UsageError, write_install_hint
 from runner.plan.survey import survey_audience
-from runner.service.target import list_variables
+from runner.service.target import find_key_variable
 from runner.workflow.plans.planning import PlanResult
 from runner.workflow.workspace.folders import make_state_folder
 
@@ -130,4 +130,4 @@ class ClusterPlanning:
     @property
     def _variable(self) -> str:
         """The environment variable with the state key."""
-        return list_variables(self.workspace.target.name, self.workspace.targets)[-1]
+        return find_key_variable(self.workspace.target.name, self.workspace.targets)

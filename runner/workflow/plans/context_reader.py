@@ -12,7 +12,7 @@ from runner.errors import LockfileError
 from runner.ledger.model import format_moment
 from runner.ledger.people.history import read_open_sessions, read_recent, read_waves
 from runner.ledger.people.opt_outs import read_suppressions
-from runner.ledger.people.pruned import find_pruning
+from runner.ledger.people.pruned import read_figures
 from runner.ledger.people.replies import find_unread_replies
 from runner.ledger.people.rollout import read_rollout_record
 from runner.ledger.people.suppressions import find_pause
@@ -77,6 +77,7 @@ class PlanContextReader:
             row = find_record(connection, identity.target, identity.names)
             ids, has_wave = campaign.message_ids, bool(campaign.wave)
             completes = None if row is None else CompletesCheck.of(campaign, row.id)
+            kept = None if row is None else read_figures(connection, row.id, campaign.wave)
             return PlanContext(
                 now=self.now,
                 planned=planned,
@@ -91,7 +92,7 @@ class PlanContextReader:
                 rollout=_read_rollout(connection, identity, campaign),
                 opted_out=len(self._suppressions.shelves.get("confirmed", ())),
                 last_run=None if row is None else find_last_audience(connection, row.id),
-                pruned_at=None if row is None else find_pruning(connection, row.id, campaign.wave),
+                pruned_at=None if kept is None else kept.at,
                 was_sent=row is not None and was_sent(connection, row.id),
                 recent={one: read_recent(connection, key, format_moment(self.now - one)) for one in spans},
             )

@@ -20,7 +20,7 @@ from runner.ledger.fingerprint import TargetKey
 from runner.ledger.maintenance import Translation, list_tags_on_record
 from runner.ledger.target_key import read_key_name as read_recorded_key
 from runner.service.paging import list_launches
-from runner.service.target import OLD_STATE_KEY, list_variables, read_old_state_key
+from runner.service.target import OLD_STATE_KEY, find_key_variable, read_old_state_key
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.campaigns import DEFAULT_FOLDER, refuse_errors, show_path
@@ -80,7 +80,7 @@ def rotate_key(
 
 def _find_old_key(workspace: Workspace) -> TargetKey:
     if not workspace.key.is_secret:
-        variable = list_variables(workspace.target.name, workspace.targets)[2]
+        variable = find_key_variable(workspace.target.name, workspace.targets)
         raise ConfigurationError(
             f"there is no key to move records to: {variable} is not set",
             hint=f"`runner key new` prints one: put it into {variable}, and the old one, if there is one, "

@@ -12,6 +12,7 @@ from runner.campaign.answers import Endings
 from runner.delivery.comparison import digest_definition
 from runner.document import Count, Document, FailedCampaign, Part
 from runner.errors import RunnerError, UsageError
+from runner.ledger.model import CampaignLaunches
 from runner.ledger.people.forgotten import LOG_KEEPS, compact, overwrite_removed
 from runner.ledger.people.pruned import KeptFigures, Prunable, find_prunable, list_pruned, prune_launches
 from runner.ledger.record.campaign_record import find_campaign_id
@@ -192,8 +193,8 @@ def _prune(workspace: Workspace, ledger: Ledger, part: _Part, lock_timeout_s: fl
                 raise RunnerError(
                     f"{part.describe().label} has changed meanwhile", hint="run `runner prune` again"
                 )
-            ids = campaign.message_ids
-            completed = count_completed(connection, part.number, ids, endings, part.wave)
+            asked = CampaignLaunches(part.number, campaign.message_ids, part.wave)
+            completed = count_completed(connection, asked, endings)
             kept = KeptFigures(workspace.now_text(), completed, report.keep())
             prune_launches(connection, part.number, part.wave, kept, _digest)
     return True

@@ -11,6 +11,7 @@ from runner.github.comments import write_marker
 from runner.github.job import NoJobError, read_github_job
 from runner.github.pull_requests import find_last_change
 from runner.ledger.files.comparison import RECORD_ENDINGS
+from runner.ledger.model import CampaignLaunches
 from runner.ledger.record.campaign_record import find_campaign_id
 from runner.ledger.results.sendings import SentCount, count_sent
 from runner.plan.model import MessagePlan
@@ -89,7 +90,9 @@ def _count(
     if campaign_id is None:
         return {}
     with ledger.reading() as connection:
-        return count_sent(connection, campaign_id, (merged_at or "")[:_SECOND], identity.message_ids)
+        return count_sent(
+            connection, CampaignLaunches(campaign_id, identity.message_ids), (merged_at or "")[:_SECOND]
+        )
 
 
 def _make_check(paths: Sequence[Path]) -> Callable[[str], bool]:

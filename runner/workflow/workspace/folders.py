@@ -12,7 +12,8 @@ from runner.atomic_write import save_text
 from runner.errors import ConfigurationError, RunnerError, UsageError
 from runner.git.command import Git, GitError
 from runner.github.workflows import make_slug
-from runner.service.target import read_prices, read_targets
+from runner.service.target import read_targets
+from runner.source.money import Prices
 from runner.source.storage import repository_root
 from runner.source.targets_file import TargetsProblemError
 from runner.workflow.campaigns import show_path
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from runner.sandbox.rehearsal.simulate import SimulationSummary
     from runner.service.target import Target
-    from runner.source.money import Prices
 
 
 def state_folder() -> Path:
@@ -145,8 +145,8 @@ def find_prices(name: str, files: Iterable[Path], environment: Mapping[str, str]
     """
     found: dict[Path, Prices] = {}
     for file, settings in _iterate_settings(name, files, environment):
-        if (prices := read_prices(settings)) is not None:
-            found[file] = prices
+        if "prices" in settings:
+            found[file] = Prices.read(settings["prices"])
     for (file, one), (other, another) in pairwise(found.items()):
         if one != another:
             places = " than in ".join(os.path.relpath(place) for place in (file, other))

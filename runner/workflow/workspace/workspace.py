@@ -29,8 +29,8 @@ from runner.service.target import (
     Credentials,
     Target,
     choose_target,
+    find_key_variable,
     leads_elsewhere,
-    list_variables,
     read_targets,
 )
 from runner.source.diagnostic import Problems
@@ -305,7 +305,7 @@ class Workspace:
         if not leads_elsewhere(self.target):
             return
         if not self.key.is_secret:
-            variable = list_variables(self.target.name, self.targets)[2]
+            variable = find_key_variable(self.target.name, self.targets)
             self._say_once(
                 note,
                 f"{variable} is not set: whoever reads the record can find out whose phones are in it, and "

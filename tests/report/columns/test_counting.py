@@ -20,7 +20,6 @@ from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns, load_members
 from runner.report.columns.replies import build_reader
 from runner.report.facts import (
-    AnalysisPlan,
     CampaignFacts,
     CampaignOutline,
     ExperimentOutline,
@@ -37,11 +36,11 @@ if TYPE_CHECKING:
     from runner.ledger.report_model import FeedRow
     from runner.report.facts import AnswerReading, CampaignTally, MessageTally
 
-NPS = QuestionOutline("nps", "0 to 10?", tuple(map(str, range(11))), "nps", conclude_on="0")
+NPS = QuestionOutline("nps", "0 to 10?", tuple(map(str, range(11))), "nps", endings=("0",))
 COLOUR = QuestionOutline("colour", "Which?", ("Red", "Straße", "ΤΈΛΟΣ", "blue"))
 AGE = QuestionOutline("age", "How old?", scale="number")
-WHY = QuestionOutline("why", "Why?", scale="text", conclude_on="stop")
-MORE = QuestionOutline("more", "More?", ("Yes", "No"), conclude_on="No")
+WHY = QuestionOutline("why", "Why?", scale="text", endings=("stop",))
+MORE = QuestionOutline("more", "More?", ("Yes", "No"), endings=("No",))
 QUESTIONS = (NPS, COLOUR, AGE, WHY, MORE)
 OUTLINE = MessageOutline(
     "ask",
@@ -50,7 +49,7 @@ OUTLINE = MessageOutline(
     {
         "a": (NPS, COLOUR, AGE, WHY),
         # Other responses, another order, and a question of its own.
-        "b": (AGE, QuestionOutline("colour", "Which?", ("Blue", "Pink"), conclude_on="Pink"), MORE),
+        "b": (AGE, QuestionOutline("colour", "Which?", ("Blue", "Pink"), endings=("Pink",)), MORE),
     },
 )
 OTHER = MessageOutline("again", "tag", (AGE,))
@@ -318,7 +317,7 @@ def test_answers_of_one_moment_are_ordered_by_guid(
 )
 def test_case_and_blanks_do_not_matter(offered: str, given: tuple[str, ...]) -> None:
     """An answer is recognised in whatever letters it is typed, in languages with letters of their own, too."""
-    question = QuestionOutline("q", "?", conclude_on=offered, scale="text")
+    question = QuestionOutline("q", "?", endings=(offered,), scale="text")
     rows = [make_row(f"p{number}", "q", text, text, guid=text) for number, text in enumerate(given)]
     ((reading, people),) = count_one(question, rows).items()
     assert (reading.concludes, people) == (True, len(given))
@@ -400,9 +399,9 @@ def test_groups_are_those_of_plain_python(
 
 def test_arms_are_counted_as_their_verdict_counts(tmp_path: Path) -> None:
     """On the day of the verdict arms have the people and answers before it; how many came later is told."""
-    plan = AnalysisPlan(date(2026, 11, 25))
+    due = date(2026, 11, 25)
     outline = replace(
-        outline_all(OUTLINE), experiment=ExperimentOutline("ask", {"a": 1, "b": 1}, plan), score=0
+        outline_all(OUTLINE), experiment=ExperimentOutline("ask", {"a": 1, "b": 1}, due), score=0
     )
     times = {"early": "2026-11-24T23:59:59", "late": "2026-11-25T00:00:00"}
     answers = {("p", "a"): "early", ("q", "a"): "late", ("r", "a"): "late", ("s", "b"): "early"}
