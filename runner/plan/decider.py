@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from runner.audience.renumbering import list_forms
 from runner.campaign.variants import Draw, draw_shares
-from runner.ledger.fingerprint import FingerprintSet
 from runner.ledger.model import on_occasion
 from runner.plan.answer_rule import describe_unread, find_follows, find_rules
 from runner.plan.dates import Dates, rank_by_date
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from runner.audience.audience import ConsentDays, Recipient
     from runner.campaign.message_model import Message
     from runner.campaign.model import Campaign
-    from runner.ledger.fingerprint import TargetKey
+    from runner.ledger.fingerprint import FingerprintSet, TargetKey
     from runner.ledger.model import RecordedDeliveries
     from runner.plan.plan_context import PlanContext
     from runner.reasons import Disposition
@@ -51,8 +50,7 @@ class Decider:
         excluded: phones that are never texted, E.164.
         known: the recorded deliveries.
         key: the key of the recorded fingerprints; None if there are none.
-        context: the plan's context; None to go by files and record alone.
-        ignore_time: treat every moment as the right one.
+        context: the plan's context.
 
     Attributes:
         limits: on the messages to one person.
@@ -67,9 +65,7 @@ class Decider:
         excluded: frozenset[str],
         known: RecordedDeliveries,
         key: TargetKey | None,
-        context: PlanContext | None,
-        *,
-        ignore_time: bool = False,
+        context: PlanContext,
     ) -> None:
         self._campaign = campaign
         self._occasion = campaign.wave
@@ -81,17 +77,13 @@ class Decider:
         # Without the laws: a lost launch that went earlier because of one is held, and not adopted.
         self._dates = Dates(campaign, [one.message for one in compiled], key, None)
         self._draw = Draw(campaign.variants) if campaign.variants is not None else None
-        self._sampled_below = None if context is None or ignore_time else context.sampled_below
         self._draw_sample = draw_shares(campaign.sample.seed, "sample") if campaign.sample else None
-        self._sampled = FingerprintSet() if context is None else context.sampled
         self._must_consent = campaign.policy.consent == "required"
-        self._is_timed = context is not None and not ignore_time
         self._timekeepers = self._make_timekeepers()
         self._unvaried = [(index, t.renderers[None]) for index, t in enumerate(compiled) if not t.has_arms]
-        cap = campaign.policy.frequency_cap if self._is_timed else None
+        cap = None if context.now is None else campaign.policy.frequency_cap
         self.limits = PersonalLimits(cap, self._timekeepers.values(), context)
-        has_sessions = context is not None and context.has_sessions
-        self._find_session = context.find_session if context and has_sessions else None
+        self._find_session = context.find_session if context.has_sessions else None
         self._queue = self._make_queue_rule()
         self._rules = find_rules(campaign, compiled, known, context)
         self.follows = find_follows([compiled_message.message for compiled_message in compiled], self._rules)
@@ -108,7 +100,7 @@ class Decider:
         context = self._context
         return (
             self._key is None
-            and self._sampled_below is None
+            and context.sampled_below is None
             and not self._occasion
             and not any(self._dates.columns)
             and self._draw is None
@@ -116,18 +108,18 @@ class Decider:
             and self._queue is None
             and not self._must_consent
             and not self._timekeepers
-            and (context is None or context.suppressions is None)
+            and context.suppressions is None
         )
 
     def _make_queue_rule(self) -> QueueRule | None:
         """Return the rule that keeps messages out of the service's queue; None if nothing can queue."""
-        if not self._is_timed or (self._find_session is None and not may_meet(self._compiled)):
+        if self._context.now is None or (self._find_session is None and not may_meet(self._compiled)):
             return None
         return QueueRule(self._campaign, self._find_session)
 
     def _make_timekeepers(self) -> dict[str, Timekeeper]:
         campaign, context = self._campaign, self._context
-        if context is None or not self._is_timed:
+        if context.now is None:
             return {}
         is_free = campaign.schedule.is_always_open() and context.law is None
         if is_free and not any(message.after or message.when for message in campaign.messages):
@@ -281,12 +273,12 @@ class Decider:
 
     def is_left_out(self, phone: str) -> bool:
         """Return whether a person is not in the sample: was not drawn, and got nothing of it before."""
-        bound, draw = self._sampled_below, self._draw_sample
+        bound, draw = self._context.sampled_below, self._draw_sample
         return (
             bound is not None
             and draw is not None
             and draw(phone) >= bound
-            and not self._is_among(self._sampled, phone)
+            and not self._is_among(self._context.sampled, phone)
         )
 
     def list_sampled(self) -> set[str]:
@@ -311,8 +303,8 @@ class Decider:
 
     def _find_bar(self, recipient: Recipient) -> Disposition | None:
         """Return the bar to all messages for a recipient, if any."""
-        if self._context is not None and self._context.suppressions is not None:
-            suppressions = self._context.suppressions
+        suppressions = self._context.suppressions
+        if suppressions is not None:
             suppressed = [suppressions.find(phone) for phone in list_forms(recipient.phone)]
             if any(suppressed):
                 return "opted_out" if "confirmed" in suppressed else "opt_out_doubtful"
@@ -384,7 +376,7 @@ class Decider:
         self, index: int, message: Message, known_as: Sequence[str]
     ) -> datetime | Decision | None:
         """Return the earliest time for a message (None: any time), or the decision not to send it."""
-        if message.after is None or not self._is_timed or self._context is None:
+        if message.after is None or self._context.now is None:
             return None
         earlier = self._context.earlier.get(message.after.message)
         launches = {} if earlier is None else earlier.launches
@@ -394,7 +386,7 @@ class Decider:
         earliest, rule = launch.sent_at + message.after.wait, self._rules.get(index)
         if rule is not None or message.to == "everyone":
             return earliest if rule is None else rule.decide(known_as, launch)
-        is_due = (self._context.planned_at or self._context.now) >= earliest
+        is_due = self._context.due_by >= earliest
         # Read answers stay valid; a missing answer is certain only up to the last complete reading.
         has_answered = any(one in earlier.answered for one in known_as)
         read_at = launch.reconciled_at
@@ -411,10 +403,10 @@ class Decider:
         self, index: int, message: Message, recipient: Recipient, earliest: datetime | None
     ) -> Decision | SendNow | None:
         """Return whether to send now (None: at any time), or the decision to wait."""
-        timekeeper = self._timekeepers.get(message.method)
-        if timekeeper is None or self._context is None:
+        timekeeper, moment = self._timekeepers.get(message.method), self._context.now
+        if timekeeper is None or moment is None:
             return None
-        now = self._decide(index, timekeeper, recipient, earliest, self._context.now)
+        now = self._decide(index, timekeeper, recipient, earliest, moment)
         if self._context.planned_at is None:
             return now
         before = self._decide(index, timekeeper, recipient, earliest, self._context.planned_at)

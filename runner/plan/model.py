@@ -38,7 +38,6 @@ class PlanOptions:
         only: the one message to send; None for all.
         limit: the most recipients to send to now; None for all.
         recipients_per_send: the target's limit; None if it has none.
-        ignore_time: treat every moment as the right one, and every follow-up as due: for previews and tests.
         keeps_people: keep the phones texted now, for later campaigns of the run.
         watched: phones (E.164) whose decisions the planner keeps.
         prices: of the target; None if it has none.
@@ -47,7 +46,6 @@ class PlanOptions:
     only: str | None = None
     limit: int | None = None
     recipients_per_send: int | None = None
-    ignore_time: bool = False
     keeps_people: bool = False
     watched: frozenset[str] = frozenset()
     prices: Prices | None = None

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from runner.campaign.message_model import TemplateText
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
+from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Position, Problems
 from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler
@@ -111,7 +112,12 @@ def test_the_same_fault_is_said_once(tmp_path: Path, campaign: Callable[[str], C
         "messages:\n  - id: ask\n    text: \"Hi {{ {'pro': 1}[name] }}\"\n"
     )
     problems = Problems()
-    assert Planner(loaded, "", RecordedDeliveries({}, {}), None, PlanOptions()).make_plan(problems) is None
+    assert (
+        Planner(loaded, "", RecordedDeliveries({}, {}), None, PlanOptions(), PlanContext()).make_plan(
+            problems
+        )
+        is None
+    )
     (only,) = problems
     assert problems.error_count == 1
     assert (only.line, only.column) == (6, 11)

@@ -15,6 +15,7 @@ from runner.audience.renumbering import list_forms, renumber
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
+from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
 
@@ -180,7 +181,7 @@ def test_who_was_texted_under_an_old_form_is_not_new(
     loaded = load(campaign, tmp_path, f"phone\n{written}\n", source=f"region: {region}")
     key = TargetKey.of("sandbox", "k")
     known = RecordedDeliveries({"hi": {key.fingerprint(recorded)}}, {})
-    made = Planner(loaded, "sandbox", known, key, PlanOptions()).make_plan(Problems())
+    made = Planner(loaded, "sandbox", known, key, PlanOptions(), PlanContext()).make_plan(Problems())
     assert made is not None
     assert (made.messages[0].already_sent, made.messages[0].to_send) == (1, 0)
 
