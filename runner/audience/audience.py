@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from runner.audience.consent import ConsentChanges, RowConsent
 from runner.audience.findings import Findings
-from runner.audience.rows import (
-    PhoneColumn,
-    find_columns,
-    iterate_rows,
-    leave_out_blank,
-    open_source,
-    read_header,
-    read_inline,
-)
+from runner.audience.rows import PhoneColumn, RowReader, leave_out_blank, read_header
 from runner.audience.sealing import check_rows, require_key
-from runner.audience.table import TableProblemError, normalize_name
+from runner.audience.table import normalize_name
 from runner.campaign.model import FileRecipients, InlineRecipient, RecipientSource, Variables
 from runner.errors import CampaignError
 from runner.source.diagnostic import Diagnostic, Problems
@@ -30,12 +21,10 @@ from runner.timing.legal_hours import locate
 from runner.timing.zone import find_zones, load_zone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from runner.audience.consent import ConsentChange
-    from runner.audience.rows import Entry, FoundColumns
-    from runner.audience.table import Table
     from runner.campaign.model import Campaign
 
 Role = Literal["recipients", "exclude"]
@@ -45,35 +34,6 @@ Row = tuple[int, str, Variables, str | None, str | None, str | None, RowConsent]
 """A row's line, phone in E.164 form, own variables, time zone, region, language, and consent."""
 _LANGUAGE = "language"
 _UNCHANGED: Mapping[int, ConsentChange] = MappingProxyType({})
-
-
-class _RowProblems(Problems):
-    """Problems of the rows of one source, passed on to `target`; those of rows left out as warnings.
-
-    Attributes:
-        invalid: the number of rows left out.
-        target: receives the problems; those of whole files go there at once.
-    """
-
-    def __init__(self, source: RecipientSource, target: Problems) -> None:
-        super().__init__()
-        self.target = target
-        self._is_skipping = isinstance(source, FileRecipients) and source.skips_invalid
-        self.invalid = 0
-        self._last = 0
-
-    def add(self, diagnostic: Diagnostic) -> None:
-        """Pass on one problem; problems come in the order of rows."""
-        if self._is_skipping and diagnostic.severity == "error":
-            self.invalid += diagnostic.line != self._last
-            self._last = diagnostic.line
-            message = f"{diagnostic.message}: the row is left out"
-            diagnostic = replace(diagnostic, severity="warning", message=message)
-        self.target.add(diagnostic)
-
-    def is_left_out(self, line: int) -> bool:
-        """Return whether the last row read, in this line, is left out."""
-        return line == self._last
 
 
 class Recipient(NamedTuple):
@@ -319,17 +279,10 @@ def list_sources(campaign: Campaign, role: Role) -> tuple[RecipientSource, ...]:
     return campaign.recipients if role == "recipients" else campaign.exclude
 
 
-def _open_phones(
-    campaign: Campaign, role: Role, source: RecipientSource, problems: Problems, findings: Findings
-) -> PhoneColumn:
-    rule = campaign.policy.landlines if role == "recipients" else None
+def _open_findings(source: RecipientSource, problems: Problems) -> Findings:
     if isinstance(source, FileRecipients):
-        path, region, form = source.path, source.region, source.phone_form
-        return PhoneColumn(path, 1, region, _CODES[role], problems, findings, rule, form)
-    place = source.position
-    return PhoneColumn(
-        place.file, place.column, source.country, _CODES[role], problems, findings, landlines=rule
-    )
+        return Findings(source.path, 1, problems, skips_invalid=source.skips_invalid)
+    return Findings(source.position.file, source.position.column, problems)
 
 
 def iterate_source(
@@ -351,13 +304,14 @@ def iterate_source(
         tally: receives the rows and those that are left out.
     """
     source = list_sources(campaign, role)[index]
-    problems_of_rows, findings = _RowProblems(source, problems), Findings()
-    phones = _open_phones(campaign, role, source, problems_of_rows, findings)
-    before = problems.error_count
-    rows, found, read_phone, is_left_out = 0, 0, phones.read, problems_of_rows.is_left_out
-    reads_consent = role == "recipients" and campaign.policy.consent == "required"
-    entries = _open_entries(campaign, source, names, problems_of_rows, findings, reads_consent=reads_consent)
-    for written, line, given, timezone, region, language, consent in entries:
+    findings, is_texted = _open_findings(source, problems), role == "recipients"
+    form = source.phone_form if isinstance(source, FileRecipients) else None
+    landlines = campaign.policy.landlines if is_texted else None
+    read_phone = PhoneColumn(findings, source.country, _CODES[role], landlines, form).read
+    before, rows, found, is_left_out = problems.error_count, 0, 0, findings.is_left_out
+    reads_consent = is_texted and campaign.policy.consent == "required"
+    reader = RowReader(campaign, source, names, findings, reads_consent=reads_consent)
+    for written, line, given, timezone, region, language, consent in reader.iterate():
         numbers = read_phone(written, line, region, timezone)
         if is_left_out(line):
             continue
@@ -365,16 +319,16 @@ def iterate_source(
         found += len(numbers)
         for phone in numbers:
             yield line, phone, given, timezone, region, language, consent
-    rows += problems_of_rows.invalid
+    rows += findings.invalid
     if problems.error_count == before:
         problems.extend(check_rows(source, rows))
         if not found:
-            problems.add(_describe_empty(source, phones.file.name, role))
+            problems.add(_describe_empty(source, findings.file.name, role))
     tally.rows += rows
-    tally.invalid += problems_of_rows.invalid
-    tally.landlines += findings.counts["landline"]
+    tally.invalid += findings.invalid
+    tally.landlines += findings.counts["phone-landline"]
     tally.blanked += findings.counts["cell-blank"]
-    problems_of_rows.extend(findings.iterate_notes(phones.file, phones.column))
+    findings.sum_up()
 
 
 def _describe_empty(source: RecipientSource, name: str, role: Role) -> Diagnostic:
@@ -382,41 +336,6 @@ def _describe_empty(source: RecipientSource, name: str, role: Role) -> Diagnosti
     words = f"{name} has no phone: it {'adds' if role == 'recipients' else 'excludes'} nobody"
     hint = "export the list again, or take its entry out if that is meant"
     return source.position.problem("audience-empty", words, hint, "warning")
-
-
-def _open_entries(
-    campaign: Campaign,
-    source: RecipientSource,
-    names: frozenset[str],
-    problems: _RowProblems,
-    findings: Findings,
-    *,
-    reads_consent: bool,
-) -> Iterator[Entry]:
-    """Return the entries of a source; `problems` receives those of rows, and passes on those of files."""
-    dates = sorted(campaign.date_columns & names)
-    if isinstance(source, InlineRecipient):
-        return iter([read_inline(source, problems, campaign.languages, dates, reads_consent=reads_consent)])
-    settings = source, names, problems, findings, campaign.languages
-    read = partial(iterate_rows, *settings, dates=dates, reads_consent=reads_consent)
-    # A file may lack the column if `vars` has everybody's date.
-    needed = [name for name in dates if name not in campaign.vars]
-    return _iterate_entries(source, problems.target, read, needed)
-
-
-def _iterate_entries(
-    source: FileRecipients,
-    files: Problems,
-    read: Callable[[Table, FoundColumns], Iterator[Entry]],
-    dates: Collection[str],
-) -> Iterator[Entry]:
-    try:
-        with open_source(source) as table:
-            columns = find_columns(source, table, files, dates)
-            if columns is not None:
-                yield from read(table, columns)
-    except TableProblemError as error:
-        files.add(error.diagnostic)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from runner.audience.phone import mask_written
 from runner.campaign.model import FileRecipients
-from runner.source.diagnostic import Diagnostic, Position, Problems
+from runner.source.diagnostic import Diagnostic, Position
 from runner.source.encrypted import quote_cell
 
 if TYPE_CHECKING:
@@ -167,17 +167,13 @@ class ConsentRecord:
     Attributes:
         source: the index of the column with the source of consent.
         date: the index of the column with the date; None if the file has none.
-        problems: receives dates that cannot be read.
-        findings: receives the words and how they are read.
         yes: further words for consent, from `fold_word`.
         not_older_than: the age in whole days up to which consent counts; None if it does not age.
     """
 
-    file: Path
+    findings: Findings
     source: int
     date: int | None
-    problems: Problems
-    findings: Findings
     yes: frozenset[str] = frozenset()
     not_older_than: timedelta | None = None
 
@@ -186,12 +182,12 @@ class ConsentRecord:
         written = None if self.date is None else cells[self.date].strip()
         word = cells[self.source]
         reading = read_word(word, self.yes)
-        self.findings.add_word(word.strip(), reading, line)
+        self.findings.add_word(word.strip(), reading)
         consent = _date_consent(written, self.not_older_than) if reading == "consent" else NO_CONSENT
         if written and consent.day is None:
-            problem = find_date_problem(written, Position(self.file, line, 1))
+            problem = find_date_problem(written, Position(self.findings.file, line, 1))
             if problem is not None:
-                self.problems.add(problem)
+                self.findings.report(problem)
         return consent
 
 

@@ -18,14 +18,13 @@ from runner.campaign.message_model import SCORED, AnswerCondition
 from runner.campaign.model import FileRecipients, RecipientSource
 from runner.campaign.translations import find_translation_problems
 from runner.campaign.variants import find_problems
-from runner.source.diagnostic import Diagnostic, Position
+from runner.source.diagnostic import CellProblem, Diagnostic, Position
 from runner.source.json_schema import schema_text
 from runner.source.normalize import fold_answer, normalize_to_word, suggest
 from runner.source.quantity import write_share
 from runner.timing.dates import read_time
 from runner.timing.schedule import Schedule, read_schedule
 from runner.timing.window import Calendar, LocalWindow
-from runner.timing.zone import NameProblem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -262,7 +261,7 @@ def _check_dates(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnos
     for name in sorted(campaign.date_columns & campaign.vars.keys()):
         written = str(campaign.vars[name])
         problem = read_time(written)
-        if isinstance(problem, NameProblem):
+        if isinstance(problem, CellProblem):
             words = f"the date {written!r} is refused: {problem.reason}"
             yield document.position(["vars", name]).problem("when-date", words, problem.hint)
 

@@ -133,6 +133,11 @@ class FileRecipients:
         return {key: name for key, name in named.items() if name is not None}
 
     @property
+    def country(self) -> str | None:
+        """The country of numbers in national form, ISO 3166-1."""
+        return self.region
+
+    @property
     def url(self) -> str | None:
         """Its URL; None if it is a path."""
         return self.location if "://" in self.location else None

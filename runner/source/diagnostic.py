@@ -37,6 +37,13 @@ class Diagnostic:
     kind: str = ""
 
 
+class CellProblem(NamedTuple):
+    """The reason for refusing a phone, name or date; it completes "the … is refused: "."""
+
+    reason: str
+    hint: str = ""
+
+
 class Position(NamedTuple):
     """A place in a file. `line` and `column` count from 1."""
 
