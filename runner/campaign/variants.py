@@ -39,7 +39,7 @@ class Draw:
         # A power of two only shifts a float's exponent.
         self._control_below = int(variants.holdout * SHARES)
         self._arms = [
-            (arm, arm.weight, _start_hash(variants.seed, "arm", arm.id))
+            (arm.id, arm.weight, _start_hash(variants.seed, "arm", arm.id))
             for arm in sorted(variants.arms, key=lambda arm: arm.id)
             if arm.weight > 0
         ]
@@ -48,8 +48,8 @@ class Draw:
         """Return whether a recipient (E.164) gets nothing; independent of arms, and kept at larger shares."""
         return _read_word(self._holdout, phone.encode()) < self._control_below
 
-    def choose_arm(self, phone: str) -> Arm | None:
-        """Return the arm of a recipient (E.164), in the control group or not; None if there are no arms."""
+    def choose_arm(self, phone: str) -> str | None:
+        """Return the arm's id of a recipient (E.164), in the control group or not; None without arms."""
         written = phone.encode()
         chosen, least = None, math.inf
         for arm, weight, started in self._arms:

@@ -156,15 +156,15 @@ class Decider:
         if phone in self.excluded:
             return [Decision(index, "excluded") for index in range(len(self._compiled))]
         if self._is_plain:
-            return [self._render(index, None, each, recipient, reporter) for index, each in self._unvaried]
+            return [self._render(index, each, recipient, reporter) for index, each in self._unvaried]
         known_as = self._list_fingerprints(recipient)
         barred = self._find_bar(recipient)
         found = [
             self._assign_by_date(index, recipient, known_as, barred, reporter)
             if self._dates.columns[index]
-            else self._bar(index, compiled_message, recipient, known_as, barred)
-            or self._assign(index, compiled_message, recipient, known_as, reporter)
-            for index, compiled_message in enumerate(self._compiled)
+            else self._bar(index, recipient, known_as, barred)
+            or self._assign(index, recipient, known_as, reporter)
+            for index in range(len(self._compiled))
         ]
         for index, rule in self._rules.items():
             if found[index].is_hopeless and not rule.may_change(found):
@@ -184,38 +184,33 @@ class Decider:
         reporter: RowReporter,
     ) -> Decision:
         """Return the decision on a message by a date, of a recipient with several the one that comes next."""
-        compiled_message, found = self._compiled[index], []
+        found = []
         for row in (recipient, *recipient.others):
             time = self._dates.read(index, row)
             dated = self._dates.list_keys(known_as, row, time)
-            decision = self._bar(index, compiled_message, row, dated, barred)
+            decision = self._bar(index, row, dated, barred)
             if decision is None and time is None:
                 decision = Decision(index, "no_date")
-            decision = decision or self._assign(index, compiled_message, row, dated, reporter)
+            decision = decision or self._assign(index, row, dated, reporter)
             found.append(decision if time is None else decision._replace(occasion=time.canonical))
         first = min(found, key=rank_by_date)
         later = [one for one in found if one is not first and (one.counts or one.comes_later)]
         return first._replace(further=tuple([one.payload or one.coming for one in later]))
 
     def _bar(
-        self,
-        index: int,
-        compiled_message: CompiledMessage,
-        recipient: Recipient,
-        known_as: Sequence[str],
-        barred: Disposition | None,
+        self, index: int, recipient: Recipient, known_as: Sequence[str], barred: Disposition | None
     ) -> Decision | None:
         """Return the reason not to send a message at any time; None if there is none."""
-        found = self._find_record(index, compiled_message, known_as)
+        found = self._find_record(index, known_as)
         if found is None and barred is not None:
             found = Decision(index, barred)
         if found is None and self.is_left_out(recipient.phone):
             found = Decision(index, "not_sampled")
         if found is None or found.disposition not in _UNDECIDED:
             return found
-        arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
+        renderer = self._choose_renderer(index, recipient.phone, recipient.language)
         try:
-            return found._replace(arm=arm, coming=renderer.render(recipient.vars))
+            return found._replace(arm=renderer.arm, coming=renderer.render(recipient.vars))
         except (MissingVariablesError, TemplateProblemError):
             # Held people may never get the message, so problems of their rows are not reported yet.
             return found
@@ -226,28 +221,26 @@ class Decider:
         Opt-outs and other bars make no difference.
         """
         known_as = self._list_fingerprints(recipient)
-        for index, compiled_message in enumerate(self._compiled):
-            is_dated = self._dates.columns[index] is not None
+        for index, column in enumerate(self._dates.columns):
+            is_dated = column is not None
             for row in (recipient, *recipient.others) if is_dated else (recipient,):
                 time = self._dates.read(index, row)
                 if is_dated and time is None:
                     continue
-                found = self._find_record(index, compiled_message, self._dates.list_keys(known_as, row, time))
+                found = self._find_record(index, self._dates.list_keys(known_as, row, time))
                 # Recipients held for a launch may have got the very text that is looked for here.
                 if found is None or UNEXPLAINED in found.reasons:
-                    yield from self._offer(index, compiled_message, row, time)
+                    yield from self._offer(index, row, time)
 
-    def _offer(
-        self, index: int, compiled_message: CompiledMessage, recipient: Recipient, time: CellTime | None
-    ) -> Iterator[Offer]:
-        arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
+    def _offer(self, index: int, recipient: Recipient, time: CellTime | None) -> Iterator[Offer]:
+        renderer = self._choose_renderer(index, recipient.phone, recipient.language)
         with suppress(MissingVariablesError, TemplateProblemError):
             payload = renderer.render(recipient.vars)
             if time is None:
-                yield Offer(renderer.message, payload, arm, self._occasion)
+                yield Offer(renderer.message, payload, renderer.arm, self._occasion)
             else:
                 earliest = self._dates.find_earliest(index, recipient, time)
-                yield Offer(renderer.message, payload, arm, time.canonical, earliest)
+                yield Offer(renderer.message, payload, renderer.arm, time.canonical, earliest)
 
     def _list_fingerprints(self, recipient: Recipient) -> tuple[str, ...]:
         """Return the keys of a recipient's deliveries: by their phone, and by its other forms."""
@@ -257,10 +250,8 @@ class Decider:
         forms = list_forms(recipient.phone)
         return tuple([on_occasion(key.fingerprint(phone), self._occasion) for phone in forms])
 
-    def _find_record(
-        self, index: int, compiled_message: CompiledMessage, known_as: Sequence[str]
-    ) -> Decision | None:
-        known, message = self._known, compiled_message.message.id
+    def _find_record(self, index: int, known_as: Sequence[str]) -> Decision | None:
+        known, message = self._known, self._compiled[index].message.id
         sent, unresolved = known.sent.get(message, ()), known.unresolved.get(message, ())
         found = None
         for fingerprint in known_as:
@@ -315,62 +306,44 @@ class Decider:
         return None
 
     def _assign(
-        self,
-        index: int,
-        compiled_message: CompiledMessage,
-        recipient: Recipient,
-        known_as: Sequence[str],
-        reporter: RowReporter,
+        self, index: int, recipient: Recipient, known_as: Sequence[str], reporter: RowReporter
     ) -> Decision:
-        ready = self._find_ready(index, compiled_message.message, known_as)
-        if compiled_message.message.to == "unanswered" and (
-            not isinstance(ready, Decision) or ready.disposition == "awaiting"
-        ):
+        message = self._compiled[index].message
+        ready = self._find_ready(index, message, known_as)
+        may_go = not isinstance(ready, Decision) or ready.disposition == "awaiting"
+        if message.to == "unanswered" and may_go:
             ready = self.limits.heed_silence(index, recipient) or ready
-        arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
+        renderer = self._choose_renderer(index, recipient.phone, recipient.language)
         # Recipients who wait are rendered, too, so that problems of follow-ups show before the first message.
-        rendered = self._render(index, arm, renderer, recipient, reporter)
+        rendered = self._render(index, renderer, recipient, reporter)
         largest = rendered.payload.largest if rendered.payload is not None else 0
         if isinstance(ready, Decision):
-            is_coming = ready.disposition == "awaiting" or compiled_message.message.to != "unanswered"
-            return ready._replace(
-                largest=largest if ready.disposition == "awaiting" else 0,
-                arm=arm,
-                coming=rendered.payload if is_coming else None,
-            )
+            is_awaiting = ready.disposition == "awaiting"
+            coming = rendered.payload if is_awaiting or message.to != "unanswered" else None
+            return ready._replace(largest=largest * is_awaiting, arm=renderer.arm, coming=coming)
         timed = self._find_time(index, renderer.message, recipient, ready)
         if isinstance(timed, Decision):
             if timed.disposition != "deferred":
                 return timed
-            return timed._replace(largest=largest, arm=arm, coming=rendered.payload)
+            return timed._replace(largest=largest, arm=renderer.arm, coming=rendered.payload)
         return rendered if timed is None else rendered._replace(until=timed.until, reasons=timed.remarks)
 
     def _render(
-        self,
-        index: int,
-        arm: str | None,
-        renderer: MessageRenderer,
-        recipient: Recipient,
-        reporter: RowReporter,
+        self, index: int, renderer: MessageRenderer, recipient: Recipient, reporter: RowReporter
     ) -> Decision:
         try:
             payload = renderer.render(recipient.vars)
-            return tuple.__new__(Decision, (index, "to_send", payload, arm, *_UNTIMED))
+            return tuple.__new__(Decision, (index, "to_send", payload, renderer.arm, *_UNTIMED))
         except MissingVariablesError as error:
             reporter.report_missing(recipient, renderer.message, error)
         except TemplateProblemError as error:
             reporter.report_failure(error, recipient if renderer.names else None)
         return Decision(index, "to_send")
 
-    def _choose_renderer(
-        self, compiled_message: CompiledMessage, phone: str, language: str | None = None
-    ) -> tuple[str | None, MessageRenderer]:
-        if self._draw is None or not compiled_message.has_arms:
-            return None, compiled_message.choose(None, language)
-        arm = self._draw.choose_arm(phone)
-        if arm is None:
-            raise ValueError("an experiment whose arms have no weight")
-        return arm.id, compiled_message.choose(arm.id, language)
+    def _choose_renderer(self, index: int, phone: str, language: str | None = None) -> MessageRenderer:
+        compiled = self._compiled[index]
+        arm = self._draw.choose_arm(phone) if self._draw is not None and compiled.has_arms else None
+        return compiled.choose(arm, language)
 
     def _find_ready(
         self, index: int, message: Message, known_as: Sequence[str]
@@ -453,4 +426,4 @@ class Decider:
 
     def _find_message(self, index: int, phone: str) -> Message:
         """Return a message as its recipient gets it."""
-        return self._choose_renderer(self._compiled[index], phone)[1].message
+        return self._choose_renderer(index, phone).message

@@ -81,7 +81,7 @@ class _Prepared:
 
 
 class MessageRenderer:
-    """A renderer of one message for its recipients; with a `language`, for those of it.
+    """A renderer of one message for its recipients; of an `arm`, or a `language`, for those of it.
 
     Texts without variables are rendered once.
 
@@ -89,7 +89,9 @@ class MessageRenderer:
         names: the variables that its texts refer to.
     """
 
-    def __init__(self, message: Message, compiler: TextCompiler, language: str | None = None) -> None:
+    def __init__(
+        self, message: Message, compiler: TextCompiler, language: str | None = None, arm: str | None = None
+    ) -> None:
         """Compile the texts.
 
         Raises:
@@ -97,6 +99,7 @@ class MessageRenderer:
         """
         self.message = message
         self.language = language
+        self.arm = arm
         self._compiled = _compile_texts(message, compiler)
         self.names = frozenset[str]().union(*(text.names for text in self._compiled.values()))
         self._prepared: _Prepared | None = None
@@ -237,7 +240,8 @@ class CompiledMessage:
     translated: dict[tuple[str | None, str | None], MessageRenderer] = field(default_factory=dict)
 
     def choose(self, arm: str | None, language: str | None) -> MessageRenderer:
-        """Return the renderer for an arm's people of a language."""
+        """Return the renderer for people of a language, and of an arm if the message has arms."""
+        arm = arm if self.has_arms else None
         return self.renderers[arm] if language is None else self.translated[arm, language]
 
     @property
@@ -280,7 +284,7 @@ def _compile_arm(
     for code in (None,) if languages is None else languages.known:
         sent = varied if code is None else varied.in_language(code)
         try:
-            compiled_message.translated[arm, code] = MessageRenderer(sent, compiler, code)
+            compiled_message.translated[arm, code] = MessageRenderer(sent, compiler, code, arm)
         except TemplateProblemError as error:
             found.update(dict.fromkeys(error.diagnostics))
     if found:
