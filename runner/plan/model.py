@@ -51,18 +51,22 @@ class PlanOptions:
     prices: Prices | None = None
 
 
-class CostlyCharacter(NamedTuple):
-    """The cost of a character outside GSM-7.
+class ListedCharacter(Part, frozen=True):
+    """A character outside GSM-7.
 
     Attributes:
+        character: the character.
         recipients: those whose texts are UCS-2 because of it.
         segments: SMS segments of their whole conversations.
-        segments_without: the same, with plain substitutes wherever GSM-7 has them.
+        segments_without: the same, had they been written in GSM-7.
+        substitute: what to write instead; empty: leave it out; None: GSM-7 has nothing like it.
     """
 
-    recipients: int
-    segments: int
-    segments_without: int
+    character: str
+    recipients: Count
+    segments: Count
+    segments_without: Count
+    substitute: str | None
 
 
 class Span(Part, frozen=True):
@@ -228,8 +232,8 @@ class MessagePlan(MessageCounts, frozen=True):
     """One message's counts, and what lies behind them.
 
     Attributes:
-        costly_characters: the cost of each character outside GSM-7 for recipients `to_send`; the first of
-            each conversation counts.
+        costly_characters: those outside GSM-7 for recipients `to_send`; the first of each conversation
+            counts.
         largest: recipients now or later, by the segments of the largest of their texts, so that a limit does
             not stop a follow-up after its first message.
         arms: recipients `to_send` by arm of an experiment's message.
@@ -240,7 +244,7 @@ class MessagePlan(MessageCounts, frozen=True):
         unsaid: people whose text, which may be their first, does not say `policy.sender`.
     """
 
-    costly_characters: dict[str, CostlyCharacter] = field(default_factory=dict)
+    costly_characters: tuple[ListedCharacter, ...] = ()
     largest: dict[int, int] = field(default_factory=dict)
     arms: dict[str, int] = field(default_factory=dict)
     languages: tuple[LanguageCounts, ...] = ()

@@ -176,7 +176,7 @@ def test_launches_deliver_to_each_once(campaign: Load, world: World) -> None:
         each = 2 if message.id == "personal" else 1
         assert (message.renders_min, message.renders_max) == (message.to_send * each,) * 2
         costly = sum("Ğ" in text_of(launch) for launch in own for _ in launch.phones)
-        counted = {character: cost.recipients for character, cost in message.costly_characters.items()}
+        counted = {one.character: one.recipients for one in message.costly_characters}
         assert counted == ({"Ğ": costly} if costly else {})
     for launch in launches:
         assert 1 <= len(launch.phones) <= per_send
