@@ -110,8 +110,7 @@ def _check_file_name(campaign: Campaign) -> Iterator[Diagnostic]:
 def _check_tags(campaign: Campaign) -> Iterator[Diagnostic]:
     """Yield a problem for each message whose tag is too long with the wave at its end."""
     for message in campaign.messages:
-        tags = {one.tag for one in (message, *campaign.list_arms(message.id).values())}
-        if any(len(tag) > _LONGEST_TAG for tag in tags):
+        if any(len(one.tag) > _LONGEST_TAG for one in campaign.list_written(message)):
             text = (
                 f"the tag of `{message.id}` has more than {_LONGEST_TAG} characters with the wave at its end"
             )
@@ -270,7 +269,7 @@ def _check_score(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnos
     asked = [
         question
         for message in campaign.messages
-        for one in (message, *campaign.list_arms(message.id).values())
+        for one in campaign.list_written(message)
         for question in one.questions
     ]
     if campaign.score_target is not None:
