@@ -26,6 +26,7 @@ from phonenumbers import (
 from runner.audience.renumbering import RENUMBERED_STARTS, renumber
 from runner.source.diagnostic import CellProblem
 from runner.timing.legal_hours import check_region
+from runner.timing.zone import find_country_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 _START = 4
 """`+` and as many digits as the longest country codes have."""
+_E164_START = re.compile(r"\+[1-9]\d\d", re.ASCII)
 _SERVICE_PATTERNS = ("premium_rate", "toll_free")
 
 _INVISIBLE = re.compile(
@@ -143,16 +145,11 @@ def _read_dialling(region: str) -> tuple[int, re.Pattern[str] | None, bool]:
 
 @lru_cache(maxsize=10_000)
 def _find_country(start: str) -> _Country | None:
-    """Return the country whose numbers start with these digits.
-
-    No country code is the start of another one (ITU-T E.164, section 6.2).
-    """
-    digits = start[1:]
-    if len(start) < _START or start[0] != "+" or not (digits.isascii() and digits.isdigit()):
+    """Return the country whose numbers start with these digits."""
+    if not _E164_START.fullmatch(start):
         return None
-    lengths = (length for length in range(1, _START) if int(digits[:length]) in COUNTRY_CODE_TO_REGION_CODE)
-    length = next(lengths, 0)
-    return _read_country(digits[:length]) if length and digits[0] != "0" else None
+    code = find_country_code(start)
+    return _read_country(code) if code else None
 
 
 @cache
@@ -409,12 +406,6 @@ def _write_today(number: PhoneNumber) -> str | None:
     if today != written and phonenumbers.is_valid_number(phonenumbers.parse(today, None)):
         return today
     return written if phonenumbers.is_valid_number(number) else None
-
-
-def read_country_code(phone: str) -> int:
-    """Return the country code of an E.164 number."""
-    country = _find_country(phone[:_START])
-    return 0 if country is None else int(phone[1 : country.national])
 
 
 def _explain_parse(error: NumberParseException, *, is_national: bool, region: str | None) -> CellProblem:

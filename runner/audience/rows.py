@@ -20,7 +20,6 @@ from runner.audience.phone import (
     mask_phone,
     mask_written,
     mend,
-    read_country_code,
     read_mended,
 )
 from runner.audience.sealing import describe_sealed, is_sealed
@@ -32,7 +31,7 @@ from runner.source.encrypted import quote_cell
 from runner.source.normalize import suggest
 from runner.timing.dates import read_time
 from runner.timing.legal_hours import check_region
-from runner.timing.zone import check_zone, keeps_clock
+from runner.timing.zone import check_zone, find_country_code, keeps_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -126,7 +125,7 @@ class PhoneColumn:
         if is_own and region is not None and (national := expand_national(written, region)):
             is_one = self.landlines is not None or not is_mobile(f"+{written}")
             if is_one and (
-                zone is None or place is not None or keeps_clock(zone, read_country_code(national))
+                zone is None or place is not None or keeps_clock(zone, find_country_code(national))
             ):
                 return (national,)
         places = () if place is None else tuple(dict.fromkeys(code[:2] for code in place.split()))
@@ -168,7 +167,7 @@ class PhoneColumn:
 
     def _object(self, read: Readings, zone: str | None) -> CellProblem | None:
         """Return what speaks against a reading: the row's time zone, or the kind of the number."""
-        if zone is not None and not read.is_certain and not keeps_clock(zone, read_country_code(read.phone)):
+        if zone is not None and not read.is_certain and not keeps_clock(zone, find_country_code(read.phone)):
             words = f"its digits are {mask_phone(read.phone)}, and the row's time zone is elsewhere: {zone}"
             return CellProblem(words, "write it with + if it is right, or correct the time zone")
         kind = None if self.landlines is None else _find_kind(read.phone)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import unicodedata
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import date
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from runner.source.diagnostic import CellProblem
+from runner.source.normalize import normalize
 from runner.source.quantity import parse_duration
 from runner.timing.schedule import FrequencyCap
 from runner.timing.window import DAYS, HolidayList, LocalWindow, Span, WeeklyWindow, parse_clock
@@ -82,9 +82,7 @@ def _list_meanings(words: str, country: str | None) -> list[str]:
 
 
 def _normalize(written: str) -> str:
-    plain = unicodedata.normalize("NFKD", written.replace("&", " and ").replace(".", "")).casefold()
-    letters = "".join(each for each in plain if not unicodedata.combining(each))
-    return " ".join(re.findall(r"[^\W_]+", letters))
+    return normalize(written.replace("&", " and ").replace(".", ""))
 
 
 def _find_state(words: str, country: str) -> str | None:

@@ -208,13 +208,12 @@ def read_country_zones() -> dict[str, tuple[str, ...]]:
 
 
 @cache
-def keeps_clock(zone: str, country_code: int) -> bool:
-    """Return whether a time zone's clocks, summer and winter, are those of a place with a calling code.
+def keeps_clock(zone: str, code: str) -> bool:
+    """Return whether a time zone's clocks, summer and winter, are those of a place with a country code.
 
     True also if no place is known.
     """
-    countries = COUNTRY_CODE_TO_REGION_CODE.get(country_code, ())
-    own = chain.from_iterable(read_country_zones().get(country, ()) for country in countries)
+    own = chain.from_iterable(read_country_zones().get(country, ()) for country in list_countries(code))
     clocks = set(map(_read_clock, own))
     return not clocks or _read_clock(zone) in clocks
 
