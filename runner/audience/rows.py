@@ -23,10 +23,10 @@ from runner.audience.phone import (
     read_mended,
 )
 from runner.audience.sealing import describe_sealed, is_sealed
-from runner.audience.table import TableProblemError, name_columns, open_table
+from runner.audience.table import name_columns, open_table
 from runner.campaign.model import ColumnKey, FileRecipients, InlineRecipient, Variables
 from runner.errors import SealedAudienceError
-from runner.source.diagnostic import CellProblem, Diagnostic, Problems
+from runner.source.diagnostic import CellProblem, Diagnostic, ProblemError, Problems
 from runner.source.encrypted import quote_cell
 from runner.source.normalize import suggest
 from runner.timing.dates import read_time
@@ -273,8 +273,8 @@ class RowReader:
                 columns = find_columns(source, table, self._findings.problems, needed)
                 if columns is not None:
                     yield from self._iterate_rows(source, table, columns)
-        except TableProblemError as error:
-            self._findings.problems.add(error.diagnostic)
+        except ProblemError as error:
+            self._findings.problems.extend(error.diagnostics)
 
     def _read_language(self, written: str | None, line: int) -> str | None:
         """Return a person's language, the default for a blank or refused one; None without `languages`."""
@@ -339,7 +339,7 @@ def leave_out_blank(variables: Variables) -> Variables:
 
 
 def open_source(source: FileRecipients) -> AbstractContextManager[Table]:
-    """Open an audience file; raises TableProblemError, SealedAudienceError."""
+    """Open an audience file; raises ProblemError, SealedAudienceError."""
     if is_sealed(source):
         raise SealedAudienceError(describe_sealed(source.path.name, source.rows))
     return open_table(source.path, source.location, source.encoding, source.identity)
@@ -350,7 +350,7 @@ def read_header(source: FileRecipients) -> list[str]:
     try:
         with open_source(source) as table:
             return list(filter(None, name_columns(table.header)))
-    except (OSError, TableProblemError, SealedAudienceError):
+    except (OSError, ProblemError, SealedAudienceError):
         return []
 
 
@@ -382,7 +382,7 @@ def find_missing_columns(source: RecipientSource) -> list[Diagnostic]:
     problems = Problems()
     if isinstance(source, FileRecipients):
         with (
-            contextlib.suppress(OSError, TableProblemError, SealedAudienceError),
+            contextlib.suppress(OSError, ProblemError, SealedAudienceError),
             open_source(source) as table,
         ):
             find_columns(source, table, problems)

@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.campaign.rule_model import AppliedDefault, CampaignRules, RequiredRule
-from runner.source.diagnostic import Position
+from runner.source.diagnostic import Position, ProblemError
 from runner.source.json_schema import schema_text, write_flow
 from runner.source.money import parse_money
 from runner.source.quantity import parse_duration, parse_share
 from runner.source.storage import stamp_file
 from runner.source.targets_file import (
     TARGETS_FILE,
-    TargetsProblemError,
     list_targets_files,
     read_targets_file,
 )
@@ -57,7 +56,7 @@ def read_rules(document: YamlDocument, current: Path) -> tuple[CampaignRules, li
     for file in files:
         try:
             found = read_targets_file(file)
-        except TargetsProblemError as error:
+        except ProblemError as error:
             wrong.extend(error.diagnostics)
             continue
         if found is not None and file in giving:

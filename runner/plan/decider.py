@@ -13,7 +13,8 @@ from runner.plan.dates import Dates, rank_by_date
 from runner.plan.decisions import NEVER, Decision, Outlook, QueueRule, may_meet
 from runner.plan.model import Offer
 from runner.plan.personal_limits import PersonalLimits
-from runner.text.template import MissingVariablesError, TemplateProblemError
+from runner.source.diagnostic import ProblemError
+from runner.text.template import MissingVariablesError
 from runner.timing.dates import DatedText
 from runner.timing.decision import Defer, SendNow, Timekeeper
 
@@ -211,7 +212,7 @@ class Decider:
         renderer = self._choose_renderer(index, recipient.phone, recipient.language)
         try:
             return found._replace(arm=renderer.arm, coming=renderer.render(recipient.vars))
-        except (MissingVariablesError, TemplateProblemError):
+        except (MissingVariablesError, ProblemError):
             # Held people may never get the message, so problems of their rows are not reported yet.
             return found
 
@@ -234,7 +235,7 @@ class Decider:
 
     def _offer(self, index: int, recipient: Recipient, time: CellTime | None) -> Iterator[Offer]:
         renderer = self._choose_renderer(index, recipient.phone, recipient.language)
-        with suppress(MissingVariablesError, TemplateProblemError):
+        with suppress(MissingVariablesError, ProblemError):
             payload = renderer.render(recipient.vars)
             if time is None:
                 yield Offer(renderer.message, payload, renderer.arm, self._occasion)
@@ -336,7 +337,7 @@ class Decider:
             return tuple.__new__(Decision, (index, "to_send", payload, renderer.arm, *_UNTIMED))
         except MissingVariablesError as error:
             reporter.report_missing(recipient, renderer.message, error)
-        except TemplateProblemError as error:
+        except ProblemError as error:
             reporter.report_failure(error, recipient if renderer.names else None)
         return Decision(index, "to_send")
 

@@ -59,6 +59,14 @@ class Position(NamedTuple):
         return Diagnostic(severity, code, message, self.file, self.line, self.column, hint)
 
 
+class ProblemError(Exception):
+    """An error of a file or text that cannot be used, for the reasons in `diagnostics`."""
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__(diagnostics[0].message)
+        self.diagnostics = diagnostics
+
+
 @dataclass(slots=True)
 class Problems:
     """The first problems of each kind in each file, and the number of the rest, to bound memory."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import yaml
 from yaml import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
 
-from runner.source.diagnostic import Diagnostic, Position
+from runner.source.diagnostic import Diagnostic, Position, ProblemError
 from runner.source.stand_in import find_stand_in
 
 if TYPE_CHECKING:
@@ -55,14 +55,6 @@ _INDENT = re.compile(r"^ *(?:- +)*")
 _GENERAL = "check the indentation and the blank behind each `key:`, and put text in quotes, or below a `|`"
 
 Key = str | int
-
-
-class YamlProblemError(Exception):
-    """Text that is not YAML, or YAML that a campaign repository doesn't accept."""
-
-    def __init__(self, diagnostic: Diagnostic) -> None:
-        super().__init__(diagnostic.message)
-        self.diagnostic = diagnostic
 
 
 class Place(NamedTuple):
@@ -190,12 +182,10 @@ def read_yaml(text: str, file: Path) -> YamlDocument:
     """Parse one YAML document; `file` is only named in problems.
 
     Raises:
-        YamlProblemError: the text cannot be turned into data.
+        ProblemError: the text cannot be turned into data.
     """
-    stand_in = find_stand_in(text.encode("utf-8", "replace"))
-    if stand_in is not None:
-        place = yaml.Mark("", 0, stand_in.line - 1, 0, "", 0)
-        _refuse(file, stand_in.code, stand_in.message, place, stand_in.hint)
+    if (stand_in := find_stand_in(file, text.encode("utf-8", "replace"))) is not None:
+        raise ProblemError(stand_in)
     try:
         with pause_collector(), _open_parser(text) as next_event:
             builder = _Builder(file, next_event, text)
@@ -361,7 +351,7 @@ class _Builder:
 def _refuse(file: Path, code: str, message: str, mark: yaml.Mark, hint: str | None) -> NoReturn:
     """Raise the error for a text that cannot be read as a document."""
     problem = Diagnostic("error", code, message, file, mark.line + 1, mark.column + 1, hint)
-    raise YamlProblemError(problem) from None
+    raise ProblemError(problem) from None
 
 
 def _explain_syntax(error: yaml.MarkedYAMLError, text: str) -> tuple[yaml.Mark, str, str]:

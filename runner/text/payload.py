@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.audience.audience import known_names
 from runner.audience.table import normalize_name
 from runner.campaign.model import FileRecipients
-from runner.source.diagnostic import Diagnostic
+from runner.source.diagnostic import Diagnostic, ProblemError
 from runner.source.normalize import fold_answer, suggest
 from runner.text.outgoing import OutgoingTexts, PayloadTemplate, Slot
 from runner.text.placeholders import find_dashed
 from runner.text.template import (
     CompiledText,
     MissingVariablesError,
-    TemplateProblemError,
     TextCompiler,
     TextRenderer,
     template_diagnostic,
@@ -95,7 +94,7 @@ class MessageRenderer:
         """Compile the texts.
 
         Raises:
-            TemplateProblemError: some of them are invalid.
+            ProblemError: some of them are invalid.
         """
         self.message = message
         self.language = language
@@ -120,7 +119,7 @@ class MessageRenderer:
 
         Raises:
             MissingVariablesError: a text needs variables that are missing.
-            TemplateProblemError: a text cannot be rendered, or comes out empty.
+            ProblemError: a text cannot be rendered, or comes out empty.
         """
         try:
             prepared = self._prepared or self._prepare(variables)
@@ -192,10 +191,10 @@ def _compile_texts(message: Message, compiler: TextCompiler) -> dict[TemplateTex
     for text in message.iterate_texts():
         try:
             compiled[text] = compiler.compile(text)
-        except TemplateProblemError as error:
+        except ProblemError as error:
             problems.extend(error.diagnostics)
     if problems:
-        raise TemplateProblemError(*problems)
+        raise ProblemError(*problems)
     return compiled
 
 
@@ -212,7 +211,7 @@ def _require_distinct(responses: list[str], texts: list[CompiledText]) -> None:
             if texts[first].names or texts[index].names
             else f"two responses read {responses[index]!r}"
         )
-        raise TemplateProblemError(template_diagnostic("response-repeated", words, texts[index].text))
+        raise ProblemError(template_diagnostic("response-repeated", words, texts[index].text))
 
 
 def _require_text(text: CompiledText, variables: Variables) -> str:
@@ -222,8 +221,8 @@ def _require_text(text: CompiledText, variables: Variables) -> str:
     return rendered
 
 
-def _empty(text: CompiledText) -> TemplateProblemError:
-    return TemplateProblemError(template_diagnostic("text-empty", "this text comes out empty", text.text))
+def _empty(text: CompiledText) -> ProblemError:
+    return ProblemError(template_diagnostic("text-empty", "this text comes out empty", text.text))
 
 
 @dataclass(slots=True)
@@ -266,7 +265,7 @@ def compile_messages(
         for arm, varied in sent:
             try:
                 _compile_arm(compiled_message, arm, varied, compiler, campaign.languages)
-            except TemplateProblemError as error:
+            except ProblemError as error:
                 problems.extend(error.diagnostics)
         if len(compiled_message.renderers) == len(sent) and only in (None, message.id):
             yield compiled_message
@@ -279,16 +278,16 @@ def _compile_arm(
     compiler: TextCompiler,
     languages: Languages | None,
 ) -> None:
-    """Add the renderers of an arm; raises TemplateProblemError with what is wrong in all languages."""
+    """Add the renderers of an arm; raises ProblemError with what is wrong in all languages."""
     found: dict[Diagnostic, None] = {}
     for code in (None,) if languages is None else languages.known:
         sent = varied if code is None else varied.in_language(code)
         try:
             compiled_message.translated[arm, code] = MessageRenderer(sent, compiler, code, arm)
-        except TemplateProblemError as error:
+        except ProblemError as error:
             found.update(dict.fromkeys(error.diagnostics))
     if found:
-        raise TemplateProblemError(*found)
+        raise ProblemError(*found)
     default = None if languages is None else languages.default
     compiled_message.renderers[arm] = compiled_message.translated[arm, default]
 
@@ -312,7 +311,7 @@ class RowReporter:
         self._names: dict[int, list[str]] = {}
         self._folded: dict[int, frozenset[str]] = {}
 
-    def report_failure(self, error: TemplateProblemError, recipient: Recipient | None) -> None:
+    def report_failure(self, error: ProblemError, recipient: Recipient | None) -> None:
         """Report a text that cannot be rendered, once; `recipient` is None if it fails for everyone alike."""
         for diagnostic in error.diagnostics:
             hint = diagnostic.hint

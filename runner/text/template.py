@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import jinja2
 from jinja2 import Template, nodes
 
-from runner.source.diagnostic import Diagnostic
+from runner.source.diagnostic import Diagnostic, ProblemError
 from runner.text.faults import UNSUITABLE, AbsentError, BoundError, MisuseError
 from runner.text.include import MAX_SOURCE, explain_missing, read_included
 from runner.text.language import MAX_LENGTH, CampaignEnvironment, find_variables
@@ -96,14 +96,6 @@ class References(NamedTuple):
     optional: frozenset[str]
 
 
-class TemplateProblemError(Exception):
-    """An error of texts that cannot be compiled, or rendered for one recipient, at lines of their files."""
-
-    def __init__(self, *diagnostics: Diagnostic) -> None:
-        super().__init__(diagnostics[0].message)
-        self.diagnostics = diagnostics
-
-
 class MissingVariablesError(Exception):
     """An error of a recipient without variables (`missing`), each with the first text that asks for it."""
 
@@ -132,7 +124,7 @@ class CompiledText:
 
         Raises:
             MissingVariablesError: it needs variables that are missing.
-            TemplateProblemError: it fails in another way, or is longer than `MAX_LENGTH` characters.
+            ProblemError: it fails in another way, or is longer than `MAX_LENGTH` characters.
         """
         return TextRenderer((self,)).render(variables)[0]
 
@@ -153,7 +145,7 @@ class CompiledText:
                     break
         return noted
 
-    def explain(self, error: Exception, variables: Variables) -> MissingVariablesError | TemplateProblemError:
+    def explain(self, error: Exception, variables: Variables) -> MissingVariablesError | ProblemError:
         """Return the reason why the text could not be rendered for these variables."""
         missing = self.find_missing(variables)
         if missing:
@@ -179,7 +171,7 @@ class TextRenderer:
 
         Raises:
             MissingVariablesError: one of them needs variables that are missing.
-            TemplateProblemError: one fails in another way, or is longer than `MAX_LENGTH` characters.
+            ProblemError: one fails in another way, or is longer than `MAX_LENGTH` characters.
         """
         rendered = []
         context, self._context = self._context, None
@@ -218,7 +210,7 @@ class TextCompiler:
         """Compile one text.
 
         Raises:
-            TemplateProblemError: it is invalid, or includes a file that cannot be read.
+            ProblemError: it is invalid, or includes a file that cannot be read.
         """
         try:
             names = frozenset[str]().union(*map(find_variables, self._read_whole(text)))
@@ -245,7 +237,7 @@ class TextCompiler:
         try:
             compiled = self.compile(text)
             return compiled.render({**{name: f"[{name}]" for name in compiled.names}, **variables})
-        except (MissingVariablesError, TemplateProblemError):
+        except (MissingVariablesError, ProblemError):
             return text.source
 
     def _read_whole(self, text: TemplateText) -> Iterator[nodes.Template]:
@@ -302,7 +294,7 @@ class TextCompiler:
 
     def iterate_trees(self, text: TemplateText) -> Iterator[nodes.Template]:
         """Yield a text and those that it includes, parsed, up to the first invalid one."""
-        with contextlib.suppress(jinja2.TemplateError, TemplateProblemError):
+        with contextlib.suppress(jinja2.TemplateError, ProblemError):
             yield from self._read_whole(text)
 
     def _load(self, name: str) -> str | None:
@@ -319,17 +311,17 @@ class TextCompiler:
         text: TemplateText,
         place: _Place = (None, None),
         hint: str | None = None,
-    ) -> TemplateProblemError:
+    ) -> ProblemError:
         return _make_error(code, message, text, self._folder, place, hint)
 
 
 def _make_error(
     code: str, message: str, text: TemplateText, folder: Path, place: _Place, hint: str | None = None
-) -> TemplateProblemError:
+) -> ProblemError:
     name, line = place
     if name is None:
-        return TemplateProblemError(template_diagnostic(code, message, text, line, hint=hint))
-    return TemplateProblemError(Diagnostic("error", code, message, folder / name, line or 1, 1, hint))
+        return ProblemError(template_diagnostic(code, message, text, line, hint=hint))
+    return ProblemError(Diagnostic("error", code, message, folder / name, line or 1, 1, hint))
 
 
 def _make_context(template: Template, variables: Mapping[str, Any]) -> Context:

@@ -12,8 +12,8 @@ from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
-from runner.source.diagnostic import Position, Problems
-from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler
+from runner.source.diagnostic import Position, ProblemError, Problems
+from runner.text.template import MissingVariablesError, TextCompiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ def explain(folder: Path, source: str) -> str | None:
     text = TemplateText(source, Position(folder / "campaign.yaml", 3, 5), 3, 5, is_block=False)
     try:
         TextCompiler(folder).compile(text).render({"name": NAME, "phone": PHONE, "seats": "77031"})
-    except TemplateProblemError as error:
+    except ProblemError as error:
         (diagnostic,) = error.diagnostics
         return diagnostic.message.removeprefix("this text cannot be rendered: ")
     except MissingVariablesError:

@@ -17,8 +17,7 @@ from runner.plan.guards import find_weak_guards
 from runner.plan.plan_counts import find_long_texts
 from runner.plan.plan_rules import find_rule_problems
 from runner.service.target import read_targets
-from runner.source.diagnostic import Diagnostic, Problems, Severity
-from runner.source.targets_file import TargetsProblemError
+from runner.source.diagnostic import Diagnostic, ProblemError, Problems, Severity
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
 from runner.timing.legal_hours import load_law
@@ -240,5 +239,5 @@ def _check_targets(scope: Scope, problems: Problems) -> None:
     for file in dict.fromkeys(find_targets_file([path]) for path in scope.paths or [DEFAULT_FOLDER]):
         try:
             read_targets(file, scope.environ)
-        except TargetsProblemError as error:
+        except ProblemError as error:
             problems.extend(error.diagnostics)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 from runner.audience.findings import Findings
 from runner.audience.phone import is_mobile, mask_phone, mask_written, parse_phone
 from runner.audience.rows import PhoneColumn
-from runner.audience.table import TableProblemError, open_table
+from runner.audience.table import open_table
 from runner.campaign.model import PhoneForm
 from runner.errors import UsageError
-from runner.source.diagnostic import CellProblem, Diagnostic, Problems
+from runner.source.diagnostic import CellProblem, Diagnostic, ProblemError, Problems
 from runner.workflow.campaigns import DEFAULT_FOLDER, load_campaigns
 
 if TYPE_CHECKING:
@@ -113,8 +113,8 @@ def iterate_phones(file: Path, reading: PhoneReading, problems: Problems) -> Ite
                 else:
                     yield from phones.read(cells[index], line)
             findings.sum_up()
-    except TableProblemError as error:
-        problem = error.diagnostic
+    except ProblemError as error:
+        problem = error.diagnostics[0]
         is_foreign = problem.code == "csv-encoding-unknown"
         problems.add(replace(problem, hint="save it as “CSV UTF-8”") if is_foreign else problem)
 
