@@ -362,19 +362,15 @@ def find_columns(
     Columns of `dates` that messages go by must be there, too.
     """
     found: FoundColumns = {}
-    is_complete = True
+    missing: list[tuple[ColumnKey | Literal["when"], str]] = []
     for key, name in source.columns.items():
-        index = table.find_column(name)
-        if index is None:
-            is_complete = False
-            problems.add(_missing(key, name, table))
+        if (index := table.find_column(name)) is None:
+            missing.append((key, name))
         else:
             found[key] = index
-    for name in dates:
-        if table.find_column(name) is None:
-            is_complete = False
-            problems.add(_missing("when", name, table))
-    return found if is_complete else None
+    missing += [("when", name) for name in dates if table.find_column(name) is None]
+    problems.extend(_missing(key, name, table) for key, name in missing)
+    return None if missing else found
 
 
 def find_missing_columns(source: RecipientSource) -> list[Diagnostic]:

@@ -240,17 +240,14 @@ class LaunchSizes:
 
     def count_launches(self, per_send: int) -> int:
         """Return the number of launches that the groups take, given the most recipients of one."""
-        repeated = self._find_repeated()
+        # The recipients beyond the first of each group that has several.
+        repeated = Counter(group for before, group in pairwise(sorted(self._groups)) if before == group)
         several = sum(-(-(1 + more) // per_send) for more in repeated.values())
         return len(self._groups) - repeated.total() - len(repeated) + several
 
     def count_groups(self) -> Counter[int]:
         """Return the number of recipients by group."""
         return Counter(self._groups)
-
-    def _find_repeated(self) -> Counter[int]:
-        """Return the recipients beyond the first of each group that has several."""
-        return Counter(group for before, group in pairwise(sorted(self._groups)) if before == group)
 
 
 def group_of(decision: Decision, payload: Payload, countries: tuple[str, ...] = ()) -> int:

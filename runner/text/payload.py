@@ -7,6 +7,7 @@ launch. Problems of texts are reported once, those of rows row by row.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.audience.audience import known_names
@@ -260,8 +261,9 @@ def compile_messages(
     """Yield a campaign's compiled messages, or only one; messages with invalid texts are left out."""
     for message in campaign.messages:
         compiled_message = CompiledMessage(message)
-        sent: list[tuple[str | None, Message]] = [*campaign.list_arms(message.id).items()]
-        sent = sent or [(None, message)]
+        sent: list[tuple[str | None, Message]] = [*campaign.list_arms(message.id).items()] or [
+            (None, message)
+        ]
         for arm, varied in sent:
             try:
                 _compile_arm(compiled_message, arm, varied, compiler, campaign.languages)
@@ -308,8 +310,9 @@ class RowReporter:
         self._problems = problems
         self._said_once = problems if said_once is None else said_once
         self.said: dict[Diagnostic, tuple[tuple[int, int], Diagnostic]] = {}
-        self._names: dict[int, list[str]] = {}
-        self._folded: dict[int, frozenset[str]] = {}
+        # Once a source, since this opens its file.
+        self._list_names = cache(partial(known_names, campaign))
+        self._fold_names = cache(lambda source: frozenset(map(normalize_name, self._list_names(source))))
 
     def report_failure(self, error: ProblemError, recipient: Recipient | None) -> None:
         """Report a text that cannot be rendered, once; `recipient` is None if it fails for everyone alike."""
@@ -322,11 +325,7 @@ class RowReporter:
     def report_missing(self, recipient: Recipient, message: Message, error: MissingVariablesError) -> None:
         """Report a recipient's missing variables; a variable that its source lacks is reported once."""
         source = recipient.source
-        if source not in self._names:
-            # Once a source, since this opens its file.
-            self._names[source] = known_names(self._campaign, source)
-            self._folded[source] = frozenset(map(normalize_name, self._names[source]))
-        names, folded = self._names[source], self._folded[source]
+        names, folded = self._list_names(source), self._fold_names(source)
         for name, needed_by in error.missing:
             if normalize_name(name) in folded:
                 text = f"`{name}` is blank here, and the message `{message.id}` needs it"

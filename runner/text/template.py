@@ -221,12 +221,12 @@ class TextCompiler:
             fault, hint = explain_tag(line, text.inner_quote) or explain_syntax(error)
             message = f"this template is wrong: {fault}"
             place = error.name, error.lineno
-            raise self._refuse("template-syntax", message, text, place, hint) from None
+            raise _make_error("template-syntax", message, text, self._folder, place, hint) from None
         except _TOO_DEEP:
-            raise self._refuse("template-syntax", _DEEP, text) from None
+            raise _make_error("template-syntax", _DEEP, text, self._folder) from None
         except _FAILURES as error:  # constant parts are worked out while compiling
             message = f"this template is wrong: {quote_library(error)}"
-            raise self._refuse("template-syntax", message, text) from None
+            raise _make_error("template-syntax", message, text, self._folder) from None
         return CompiledText(text, names, strict, self._folder)
 
     def outline(self, text: TemplateText, variables: Variables) -> str:
@@ -246,7 +246,7 @@ class TextCompiler:
         size = len(text.source)
         if size > MAX_SOURCE:
             message = f"this text is longer than {MAX_SOURCE:,} characters"
-            raise self._refuse("template-syntax", message, text)
+            raise _make_error("template-syntax", message, text, self._folder)
         waiting: list[tuple[str | None, str]] = [(None, text.source)]
         visited = set[str]()
         while waiting:
@@ -264,10 +264,12 @@ class TextCompiler:
                     waiting.append((wanted, included))
                 elif not include.ignore_missing:
                     message, hint = explain_missing(self._folder, wanted)
-                    raise self._refuse("template-include", message, text, (name, include.lineno), hint)
+                    raise _make_error(
+                        "template-include", message, text, self._folder, (name, include.lineno), hint
+                    )
                 if size > MAX_SOURCE:
                     message = f"with {wanted}, this text is longer than {MAX_SOURCE:,} characters"
-                    raise self._refuse("template-include", message, text, (name, include.lineno))
+                    raise _make_error("template-include", message, text, self._folder, (name, include.lineno))
 
     def _parse(self, text: TemplateText, source: str, name: str | None) -> nodes.Template:
         try:
@@ -278,7 +280,7 @@ class TextCompiler:
             error.name = name  # Jinja2 calls what it looks for names in "<introspection>"
             raise
         except _TOO_DEEP:
-            raise self._refuse("template-syntax", _DEEP, text, (name, 1)) from None
+            raise _make_error("template-syntax", _DEEP, text, self._folder, (name, 1)) from None
 
     def find_references(self, text: TemplateText) -> References:
         """Return the variables that a text refers to; none if it is invalid."""
@@ -304,19 +306,14 @@ class TextCompiler:
             self.included[name] = read_included(self._folder, name)
         return self.included[name]
 
-    def _refuse(
-        self,
-        code: str,
-        message: str,
-        text: TemplateText,
-        place: _Place = (None, None),
-        hint: str | None = None,
-    ) -> ProblemError:
-        return _make_error(code, message, text, self._folder, place, hint)
-
 
 def _make_error(
-    code: str, message: str, text: TemplateText, folder: Path, place: _Place, hint: str | None = None
+    code: str,
+    message: str,
+    text: TemplateText,
+    folder: Path,
+    place: _Place = (None, None),
+    hint: str | None = None,
 ) -> ProblemError:
     name, line = place
     if name is None:
