@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import date, datetime
 from types import MappingProxyType
@@ -21,7 +22,7 @@ from runner.timing.legal_hours import locate
 from runner.timing.zone import find_zones, load_zone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from runner.audience.consent import ConsentChange
@@ -32,8 +33,11 @@ Role = Literal["recipients", "exclude"]
 _CODES: dict[Role, str] = {"recipients": "recipient-phone-invalid", "exclude": "exclude-phone-invalid"}
 Row = tuple[int, str, Variables, str | None, str | None, str | None, RowConsent]
 """A row's line, phone in E.164 form, own variables, time zone, region, language, and consent."""
+PlacedRow = tuple[int, Row]
+"""A row with its source's index in the campaign."""
 _LANGUAGE = "language"
 _UNCHANGED: Mapping[int, ConsentChange] = MappingProxyType({})
+_NO_DATES: Mapping[int, tuple[Recipient, ...]] = MappingProxyType({})
 
 
 class Recipient(NamedTuple):
@@ -139,60 +143,50 @@ class AudienceTally:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-def find_consent_changes(campaign: Campaign, last_day: date | None) -> Mapping[int, ConsentChange]:
+def find_consent_changes(
+    campaign: Campaign, last_day: date | None, rows: Iterable[PlacedRow] | None = None
+) -> Mapping[int, ConsentChange]:
     """Return the phones, as numbers, whose last row has another consent than their first.
 
     Nothing is read if the policy does not require consent. `last_day` is the latest valid day of consent;
-    None if any day will do.
+    None if any day will do. `rows` are those of all recipients; None to read them.
     """
     changes = ConsentChanges(last_day)
     if campaign.policy.consent != "required":
         return changes.found
-    unseen, tally = Problems(), AudienceTally()
-    for index in range(len(campaign.recipients)):
-        rows = iterate_source(campaign, "recipients", index, frozenset(), unseen, tally)
-        for line, phone, *_, consent in rows:
-            changes.add(int(phone), consent, index, line)
+    if rows is None:
+        rows = read_recipient_rows(campaign, frozenset(), Problems(), AudienceTally())
+    for index, (line, phone, *_, consent) in rows:
+        changes.add(int(phone), consent, index, line)
     return changes.found
 
 
-class OtherDates:
-    """The rows of phones whose first row has other dates, as `found`, by phone as a number."""
+def list_dates(recipient: Recipient, columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the dates of a row that messages go by, the same for each way to write them."""
+    zones = (recipient.timezone,) if recipient.timezone else find_zones(recipient.phone)
 
-    def __init__(self, campaign: Campaign) -> None:
-        self._columns = sorted(campaign.date_columns)
-        self._known: dict[int, set[tuple[str, ...]]] = {}
-        self.found: dict[int, tuple[Recipient, ...]] = {}
+    def write(cell: CellTime | object) -> str:
+        if not isinstance(cell, CellTime):
+            return ""
+        # In one time zone a time with an offset may be the same as one without.
+        return cell.canonical if len(zones) != 1 else str(cell.find_moments(zones[0])[0])
 
-    def list_dates(self, recipient: Recipient) -> tuple[str, ...]:
-        """Return the dates of a row that messages go by, the same for each way to write them."""
-        zones = (recipient.timezone,) if recipient.timezone else find_zones(recipient.phone)
-
-        def write(cell: CellTime | object) -> str:
-            if not isinstance(cell, CellTime):
-                return ""
-            # In one time zone a time with an offset may be the same as one without.
-            return cell.canonical if len(zones) != 1 else str(cell.find_moments(zones[0])[0])
-
-        return tuple(write(read_time(str(recipient.vars.get(name, "")))) for name in self._columns)
-
-    def add(self, recipient: Recipient) -> None:
-        """Add a row, in the order of the audience."""
-        number, dates = int(recipient.phone), self.list_dates(recipient)
-        known = self._known.setdefault(number, set())
-        if known and dates not in known and any(dates):
-            self.found[number] = (*self.found.get(number, ()), recipient)
-        known.add(dates)
+    return tuple(write(read_time(str(recipient.vars.get(name, "")))) for name in columns)
 
 
-def _find_other_dates(campaign: Campaign, names: frozenset[str]) -> Mapping[int, tuple[Recipient, ...]]:
-    """Return the rows with other dates than the first of their phones; nothing is read without dates."""
-    dates = OtherDates(campaign)
-    if campaign.date_columns & names:
-        rows = iterate_audience(campaign, names, Problems(), AudienceTally(), keeps_repeats=True)
-        for recipient in rows:
-            dates.add(recipient)
-    return dates.found
+def find_other_dates(campaign: Campaign, people: Iterable[Recipient]) -> Mapping[int, tuple[Recipient, ...]]:
+    """Return the rows with other dates than the first of their phones, by phone as a number.
+
+    `people` are all rows in the order of the audience; they are not read if messages go by no dates.
+    """
+    columns, known = sorted(campaign.date_columns), defaultdict[int, set[tuple[str, ...]]](set)
+    found: dict[int, tuple[Recipient, ...]] = {}
+    for one in people if columns else ():
+        number, dates = int(one.phone), list_dates(one, columns)
+        if known[number] and dates not in known[number] and any(dates):
+            found[number] = (*found.get(number, ()), one)
+        known[number].add(dates)
+    return found
 
 
 def describe_dates(recipient: Recipient) -> Iterator[Diagnostic]:
@@ -227,29 +221,56 @@ def iterate_audience(
         changes: from `find_consent_changes`: overrides the first rows' consent, and is noted.
         keeps_repeats: yield every row of a phone, in constant memory; `tally.duplicates` stays 0.
     """
-    others = {} if keeps_repeats else _find_other_dates(campaign, names)
+    others: Mapping[int, tuple[Recipient, ...]] = {}
+    if campaign.date_columns & names and not keeps_repeats:
+        people = iterate_audience(campaign, names, Problems(), AudienceTally(), keeps_repeats=True)
+        others = find_other_dates(campaign, people)
+    rows = read_recipient_rows(campaign, names, problems, tally)
+    yield from unite_rows(campaign, rows, problems, tally, changes, others, keeps_repeats=keeps_repeats)
+
+
+def read_recipient_rows(
+    campaign: Campaign, names: frozenset[str], problems: Problems, tally: AudienceTally
+) -> Iterator[PlacedRow]:
+    """Yield the rows of all recipients' sources; the parameters are those of `iterate_audience`."""
+    for index in range(len(campaign.recipients)):
+        for row in iterate_source(campaign, "recipients", index, names, problems, tally):
+            yield index, row
+
+
+def unite_rows(
+    campaign: Campaign,
+    rows: Iterable[PlacedRow],
+    problems: Problems,
+    tally: AudienceTally,
+    changes: Mapping[int, ConsentChange] = _UNCHANGED,
+    others: Mapping[int, tuple[Recipient, ...]] = _NO_DATES,
+    *,
+    keeps_repeats: bool = False,
+) -> Iterator[Recipient]:
+    """Yield the recipients that rows are of, each by the first row of its phone (see `iterate_audience`)."""
     seen: set[int] = set()
     shared = leave_out_blank(campaign.vars)
-    for index, source in enumerate(campaign.recipients):
-        file = source.path if isinstance(source, FileRecipients) else source.position.file
-        rows = iterate_source(campaign, "recipients", index, names, problems, tally)
-        for line, phone, given, timezone, region, language, own in rows:
-            number = int(phone)
-            if number in seen:
-                tally.duplicates += 1
-                continue
-            if not keeps_repeats:
-                seen.add(number)
-            variables = {**shared, **given} if shared else given
-            if (change := changes.get(number)) is not None:
-                problems.add(change.note(campaign.recipients, file, line))
-            consent = own if change is None else change.consent
-            places = index, file, line, timezone, region
-            found = (phone, variables, *places, *consent, language, others.get(number, ()))
-            recipient = tuple.__new__(Recipient, found)
-            if recipient.others:
-                problems.extend(describe_dates(recipient))
-            yield recipient
+    files = [
+        one.path if isinstance(one, FileRecipients) else one.position.file for one in campaign.recipients
+    ]
+    for index, (line, phone, given, timezone, region, language, own) in rows:
+        number = int(phone)
+        if number in seen:
+            tally.duplicates += 1
+            continue
+        if not keeps_repeats:
+            seen.add(number)
+        variables = {**shared, **given} if shared else given
+        if (change := changes.get(number)) is not None:
+            problems.add(change.note(campaign.recipients, files[index], line))
+        consent = own if change is None else change.consent
+        places = index, files[index], line, timezone, region
+        found = (phone, variables, *places, *consent, language, others.get(number, ()))
+        recipient = tuple.__new__(Recipient, found)
+        if recipient.others:
+            problems.extend(describe_dates(recipient))
+        yield recipient
 
 
 def read_excluded(campaign: Campaign, problems: Problems) -> frozenset[str]:
@@ -369,22 +390,17 @@ def find_named_column(campaign: Campaign, name: str) -> NamedColumn:
         CampaignError: no source of the audience has it, or it has phones.
     """
     names = [one for source in range(len(campaign.recipients)) for one in known_names(campaign, source)]
-    phones = {
-        normalize_name(one.phone_column) for one in campaign.recipients if isinstance(one, FileRecipients)
-    }
+    files = [one.columns for one in campaign.recipients if isinstance(one, FileRecipients)]
+    phones = {normalize_name(one["phone_column"]) for one in files}
+    spoken = {normalize_name(one["language_column"]) for one in files if "language_column" in one}
     wanted = normalize_name(name)
     if wanted in phones:
         raise CampaignError("that column has phone numbers, which no report shows")
     spellings = tuple(dict.fromkeys(one for one in names if normalize_name(one) == wanted))
-    own = {
-        normalize_name(one.language_column)
-        for one in campaign.recipients
-        if isinstance(one, FileRecipients) and one.language_column is not None
-    }
-    if campaign.languages is not None and (wanted in own or (wanted == _LANGUAGE and not spellings)):
-        return NamedColumn(name if not spellings else spellings[0], spellings, is_language=True)
-    if spellings:
-        return NamedColumn(spellings[0], spellings)
+    is_language = wanted in spoken or (wanted == _LANGUAGE and not spellings)
+    is_language = is_language and campaign.languages is not None
+    if spellings or is_language:
+        return NamedColumn(next(iter(spellings), name), spellings, is_language=is_language)
     shown = sorted({one for one in names if normalize_name(one) not in phones})
     require_key(campaign)
     close = difflib.get_close_matches(name, shown, n=1)

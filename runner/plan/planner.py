@@ -70,6 +70,7 @@ class AudiencePass:
         wave: the campaign's wave beside those on record; None without waves.
         names: the variables that the texts refer to.
         only: the one message to send; None for all.
+        prices: of the target; None if it has none.
         senders: `policy.sender` by the places of the messages that may be somebody's first.
         included: the included texts, by name.
         context: of the plan.
@@ -85,7 +86,8 @@ class AudiencePass:
     ) -> None:
         self.campaign = campaign
         self.compiled = compiled
-        self.per_send = find_per_send(campaign, options)
+        limits = campaign.limits.recipients_per_send, options.recipients_per_send
+        self.per_send = min((limit for limit in limits if limit), default=DEFAULT_RECIPIENTS_PER_SEND)
         self.unread = find_overdue(campaign, context.unread, context.now)
         self.consent = find_consent_days(campaign, context.now)
         rollout, most, completed = campaign.rollout, campaign.limits.completes, context.completed
@@ -95,7 +97,7 @@ class AudiencePass:
         self.names = campaign.date_columns.union(*(compiled_message.names for compiled_message in compiled))
         sender, messages = campaign.policy.sender, enumerate(one.message for one in compiled)
         self.senders = {index: sender for index, one in messages if sender and one.after is None}
-        self.only = options.only
+        self.only, self.prices = options.only, options.prices
         self.included = included
         self.context = context
 
@@ -152,6 +154,13 @@ class AudiencePass:
                 assignments = outlook.mark(assignments, recipient.phone)
             yield recipient, assignments
 
+    def count(
+        self, assigned: Iterable[Assigned], sizes: Sequence[LaunchSizes], decider: Decider
+    ) -> PlanCounts:
+        """Return the counts of what `iterate` yields; `sizes` receive launch sizes by message."""
+        excluded, prices = len(decider.excluded), self.prices
+        return count_assignments(assigned, sizes, self.per_send, excluded, prices, self.senders)
+
     def _hold_back(self, assignments: list[Decision], phone: str) -> list[Decision]:
         """Return the decisions on one person (E.164) with what the state of the campaign holds back."""
         if self._is_enough:
@@ -165,12 +174,6 @@ class AudiencePass:
             reason = self.unread.reason
             return [assignment.hold("deferred", reason) for assignment in assignments]
         return assignments
-
-
-def find_per_send(campaign: Campaign, options: PlanOptions) -> int:
-    """Return the most recipients of one launch, by campaign and target."""
-    limits = (campaign.limits.recipients_per_send, options.recipients_per_send)
-    return min((limit for limit in limits if limit), default=DEFAULT_RECIPIENTS_PER_SEND)
 
 
 def _say_why(assignment: Decision, flaw: str) -> Decision:
@@ -343,9 +346,7 @@ class Planner:
         tally = TextedTally(self._going.compiled) if self._options.keeps_people else None
         assigned = assigned if tally is None else tally.watch(assigned)
         assigned = self._watch(assigned) if self._options.watched else assigned
-        excluded, prices = len(decider.excluded), self._options.prices
-        per_send, senders = self._going.per_send, self._going.senders
-        counts = count_assignments(assigned, self._sizes, per_send, excluded, prices, senders)
+        counts = self._going.count(assigned, self._sizes, decider)
         self.texted = None if tally is None else tally.finish(self._campaign.name)
         return PlannedPartition(counts, problems, reporter.said)
 
@@ -409,7 +410,7 @@ class Planner:
         decider = self._make_assigner(Problems())
         reporter = RowReporter(self._campaign, problems)
         for recipient, assignments in self._pass_over(decider, reporter, problems, AudienceTally()):
-            countries = find_countries(recipient.phone) if self._options.prices else ()
+            countries = find_countries(recipient.phone) if self._going.prices else ()
             for assignment in assignments:
                 payload = assignment.payload
                 if payload is None or assignment.message not in wanted:
