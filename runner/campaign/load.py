@@ -235,10 +235,8 @@ def read_text(file: Path, roots: tuple[Path, ...], what: str = "campaign") -> st
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        problem = Position(file, line, 1).problem(
-            "campaign-encoding", "this file is not UTF-8", "save it as UTF-8"
-        )
-        raise ProblemError(problem) from None
+        place, hint = Position(file, line, 1), "save it as UTF-8"
+        raise ProblemError(place.problem("campaign-encoding", "this file is not UTF-8", hint)) from None
 
 
 class _Reader:
@@ -301,12 +299,10 @@ class _Reader:
             return self._file(row)
         return InlineRecipient(
             row["phone"],
-            row.get("region"),
-            row.get("vars", {}),
-            self._position(row, "phone"),
-            row.get("timezone"),
-            read_consent(row["consent"]) if "consent" in row else None,
-            row.get("language"),
+            vars=row.get("vars", {}),
+            position=self._position(row, "phone"),
+            consent=read_consent(row["consent"]) if "consent" in row else None,
+            **{key: row.get(key) for key in ("region", "timezone", "language")},
         )
 
     def _file(self, row: dict[str, Any]) -> FileRecipients:
@@ -316,18 +312,12 @@ class _Reader:
         return FileRecipients(
             path,
             row.get("phone_column", "phone"),
-            row.get("region"),
-            self._position(row, "csv"),
-            row.get("timezone_column"),
-            read_consent_columns(row["consent"]) if "consent" in row else None,
-            str(path.absolute()) if has_path else written,
-            row.get("region_column"),
-            row.get("encoding"),
+            position=self._position(row, "csv"),
+            consent=read_consent_columns(row["consent"]) if "consent" in row else None,
+            location=str(path.absolute()) if has_path else written,
             skips_invalid=row.get("invalid_rows") == "skip",
-            phone_form=row.get("phone_form"),
-            language_column=row.get("language_column"),
-            rows=row.get("rows"),
             rows_position=self._position(row, "rows") if "rows" in row else None,
+            **{key: row.get(key) for key in _KEYS_OF_FILES},
             # Others have no need for it, and may go to a cluster.
             identity=self._identity if is_encrypted(written) else "",
         )
@@ -442,6 +432,8 @@ class _Reader:
 
 
 _TEXTS = frozenset(("text", "introduction", "conclusion", "conclude_on"))
+_COLUMNS = ("timezone_column", "region_column", "language_column")
+_KEYS_OF_FILES = ("region", *_COLUMNS, "encoding", "phone_form", "rows")
 
 
 def _translate_as_response(ending: TemplateText, responses: Iterable[TemplateText]) -> TemplateText:
