@@ -9,7 +9,7 @@ from datetime import date, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
-from runner.audience.consent import ConsentChanges, RowConsent
+from runner.audience.consent import RowConsent, find_changes
 from runner.audience.findings import Findings
 from runner.audience.rows import PhoneColumn, RowReader, leave_out_blank, read_header
 from runner.audience.sealing import check_rows, require_key
@@ -151,14 +151,11 @@ def find_consent_changes(
     Nothing is read if the policy does not require consent. `last_day` is the latest valid day of consent;
     None if any day will do. `rows` are those of all recipients; None to read them.
     """
-    changes = ConsentChanges(last_day)
     if campaign.policy.consent != "required":
-        return changes.found
+        return {}
     if rows is None:
         rows = read_recipient_rows(campaign, frozenset(), Problems(), AudienceTally())
-    for index, (line, phone, *_, consent) in rows:
-        changes.add(int(phone), consent, index, line)
-    return changes.found
+    return find_changes(((int(row[1]), row[-1], index, row[0]) for index, row in rows), last_day)
 
 
 def list_dates(recipient: Recipient, columns: Iterable[str]) -> tuple[str, ...]:
@@ -344,19 +341,14 @@ def iterate_source(
     if problems.error_count == before:
         problems.extend(check_rows(source, rows))
         if not found:
-            problems.add(_describe_empty(source, findings.file.name, role))
+            words = f"{findings.file.name} has no phone: it {'adds' if is_texted else 'excludes'} nobody"
+            hint = "export the list again, or take its entry out if that is meant"
+            problems.add(source.position.problem("audience-empty", words, hint, "warning"))
     tally.rows += rows
     tally.invalid += findings.invalid
     tally.landlines += findings.counts["phone-landline"]
     tally.blanked += findings.counts["cell-blank"]
     findings.sum_up()
-
-
-def _describe_empty(source: RecipientSource, name: str, role: Role) -> Diagnostic:
-    """Return the warning about a source without a phone, by the name of its file."""
-    words = f"{name} has no phone: it {'adds' if role == 'recipients' else 'excludes'} nobody"
-    hint = "export the list again, or take its entry out if that is meant"
-    return source.position.problem("audience-empty", words, hint, "warning")
 
 
 @dataclass(frozen=True, slots=True)

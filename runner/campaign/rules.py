@@ -141,10 +141,6 @@ class _Check(NamedTuple):
     describe: Callable[[Any], str]
 
 
-def _limit(section: str) -> _Check:
-    return _Check(section, _is_at_most, lambda bound: f"at most {bound:,}")
-
-
 def _is_at_most(value: Any, bound: int) -> bool:
     most = value.get("most") if isinstance(value, dict) else value
     return most is not None and most <= bound
@@ -208,7 +204,8 @@ _CHECKS: dict[str, _Check] = {
     ),
     "send_between": _Check("schedule", _is_inside, lambda bound: f"hours from {bound[0]} to {bound[1]}"),
     **dict.fromkeys(
-        ("recipients", "renders", "segments_per_message", "recipients_per_send"), _limit("limits")
+        ("recipients", "renders", "segments_per_message", "recipients_per_send"),
+        _Check("limits", _is_at_most, lambda bound: f"at most {bound:,}"),
     ),
 }
 """The checks of rules by name, which is that of the key; others need the plan or the target."""

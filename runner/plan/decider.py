@@ -125,7 +125,7 @@ class Decider:
         is_free = campaign.schedule.is_always_open() and context.law is None
         if is_free and not any(message.after or message.when for message in campaign.messages):
             return {}
-        methods = {r.message.method for one in self._compiled for r in one.renderers.values()}
+        methods = {message.method for one in self._compiled for message in one.sent}
         return {
             method: Timekeeper(
                 campaign.schedule,

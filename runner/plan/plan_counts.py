@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from itertools import pairwise, product
 from types import MappingProxyType
@@ -116,11 +116,7 @@ class PlanTally:
         return MessagePlan(
             message.id,
             message.tag,
-            rows=audience.rows,
-            duplicates=audience.duplicates,
-            invalid=audience.invalid,
-            landlines=audience.landlines,
-            blanked=audience.blanked,
+            **asdict(audience),
             recipients=dispositions.total(),
             **dispositions,
             # Without those over the limit: approval of a limited plan does not cover everybody.

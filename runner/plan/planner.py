@@ -140,7 +140,9 @@ class AudiencePass:
             person = recipient if flaw is None else recipient._replace(has_consent=False)
             assignments = decider.assign(person, reporter)
             if flaw is not None:
-                assignments = [_say_why(assignment, flaw) for assignment in assignments]
+                assignments = [
+                    a._replace(reasons=(flaw,)) if a.disposition == "no_consent" else a for a in assignments
+                ]
             assignments = self._hold_back(assignments, recipient.phone)
             if limit is not None and any(a.counts for a in assignments):
                 if served == limit:
@@ -174,11 +176,6 @@ class AudiencePass:
             reason = self.unread.reason
             return [assignment.hold("deferred", reason) for assignment in assignments]
         return assignments
-
-
-def _say_why(assignment: Decision, flaw: str) -> Decision:
-    """Add what is wrong with the consent to a decision for want of it."""
-    return assignment if assignment.disposition != "no_consent" else assignment._replace(reasons=(flaw,))
 
 
 SaidOnce = dict[Diagnostic, tuple[tuple[int, int], Diagnostic]]

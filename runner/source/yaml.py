@@ -187,8 +187,8 @@ def read_yaml(text: str, file: Path) -> YamlDocument:
     if (stand_in := find_stand_in(file, text.encode("utf-8", "replace"))) is not None:
         raise ProblemError(stand_in)
     try:
-        with pause_collector(), _open_parser(text) as next_event:
-            builder = _Builder(file, next_event, text)
+        with pause_collector():
+            builder = _Builder(file, _Loader(text).get_event, text)
             data = builder.build()
     except yaml.MarkedYAMLError as error:
         place, words, hint = _explain_syntax(error, text)
@@ -199,16 +199,6 @@ def read_yaml(text: str, file: Path) -> YamlDocument:
         _refuse(file, "yaml-character", message, _make_mark(text, error.position), "remove it")
     unused = {(mark.line, mark.column): anchor for anchor, mark in builder.unused.items()}
     return YamlDocument(file, data, text, builder.problems, unused, builder.places)
-
-
-@contextmanager
-def _open_parser(text: str) -> Iterator[Callable[[], Any]]:
-    """Yield the function that returns a text's next event."""
-    parser = _Loader(text)
-    try:
-        yield parser.get_event
-    finally:
-        parser.dispose()
 
 
 class _Builder:

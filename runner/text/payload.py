@@ -250,6 +250,11 @@ class CompiledMessage:
         return frozenset[str]().union(*(renderer.names for renderer in self.translated.values()))
 
     @property
+    def sent(self) -> list[Message]:
+        """The message as each arm sends it."""
+        return [renderer.message for renderer in self.renderers.values()]
+
+    @property
     def has_arms(self) -> bool:
         """True if it has several arms."""
         return None not in self.renderers

@@ -143,14 +143,8 @@ def _is_geographic(phone: str) -> bool:
 
 def find_country_code(phone: str) -> str:
     """Return an E.164 phone's country code (no start of another: ITU-T E.164, 6.2), or an empty text."""
-    return next(
-        (
-            phone[1 : n + 1]
-            for n in _COUNTRY_CODE_DIGITS
-            if int(phone[1 : n + 1]) in COUNTRY_CODE_TO_REGION_CODE
-        ),
-        "",
-    )
+    starts = (phone[1 : n + 1] for n in _COUNTRY_CODE_DIGITS)
+    return next((start for start in starts if int(start) in COUNTRY_CODE_TO_REGION_CODE), "")
 
 
 def find_region(phone: str) -> str | None:
