@@ -85,9 +85,11 @@ class Decider:
         cap = None if context.now is None else campaign.policy.frequency_cap
         self.limits = PersonalLimits(cap, self._timekeepers.values(), context)
         self._find_session = context.find_session if context.has_sessions else None
-        self._queue = self._make_queue_rule()
+        # People without an open survey who get one message at most have nothing to queue behind.
+        may_queue = context.now is not None and (self._find_session is not None or may_meet(compiled))
+        self._queue = QueueRule(campaign, self._find_session) if may_queue else None
         self._rules = find_rules(campaign, compiled, known, context)
-        self.follows = find_follows([compiled_message.message for compiled_message in compiled], self._rules)
+        self.follows = find_follows([one.message for one in compiled], self._rules)
         # Of their own: those of `_timekeepers` remember what holds at the present moment.
         dated = (index for index, one in enumerate(compiled) if one.message.when is not None)
         self._later = {index: self._make_timekeepers() for index in (*self.follows, *dated)}
@@ -111,12 +113,6 @@ class Decider:
             and not self._timekeepers
             and context.suppressions is None
         )
-
-    def _make_queue_rule(self) -> QueueRule | None:
-        """Return the rule that keeps messages out of the service's queue; None if nothing can queue."""
-        if self._context.now is None or (self._find_session is None and not may_meet(self._compiled)):
-            return None
-        return QueueRule(self._campaign, self._find_session)
 
     def _make_timekeepers(self) -> dict[str, Timekeeper]:
         campaign, context = self._campaign, self._context
