@@ -55,7 +55,7 @@ VALUES_BELOW: dict[str, set[str]] = {
 """The modules of values, with the others that each of them may import."""
 DOORS: dict[str, tuple[str, ...]] = {
     # The sandbox shares nothing with the rest; its own description is no foreign file.
-    "yaml": ("runner.source.yaml", "runner.source.yaml_faults"),
+    "yaml": ("runner.source.yaml",),
     "jsonschema": ("runner.source.json_schema",),
     # Two doors for two kinds of service: one takes credentials in its query, the other a token in a header.
     "requests": ("runner.service.connection", "runner.github.rest"),

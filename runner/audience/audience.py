@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from dataclasses import dataclass
 from datetime import date, datetime
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
-from runner.audience.consent import ConsentChanges, RowConsent
+from runner.audience.consent import RowConsent, find_changes
 from runner.audience.findings import Findings
-from runner.audience.rows import (
-    PhoneColumn,
-    find_columns,
-    iterate_rows,
-    leave_out_blank,
-    open_source,
-    read_header,
-    read_inline,
-)
+from runner.audience.rows import PhoneColumn, RowReader, leave_out_blank, read_header
 from runner.audience.sealing import check_rows, require_key
-from runner.audience.table import TableProblemError, normalize_name
+from runner.audience.table import normalize_name
 from runner.campaign.model import FileRecipients, InlineRecipient, RecipientSource, Variables
 from runner.errors import CampaignError
 from runner.source.diagnostic import Diagnostic, Problems
@@ -30,12 +22,10 @@ from runner.timing.legal_hours import locate
 from runner.timing.zone import find_zones, load_zone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from runner.audience.consent import ConsentChange
-    from runner.audience.rows import Entry, FoundColumns
-    from runner.audience.table import Table
     from runner.campaign.model import Campaign
 
 Role = Literal["recipients", "exclude"]
@@ -43,37 +33,11 @@ Role = Literal["recipients", "exclude"]
 _CODES: dict[Role, str] = {"recipients": "recipient-phone-invalid", "exclude": "exclude-phone-invalid"}
 Row = tuple[int, str, Variables, str | None, str | None, str | None, RowConsent]
 """A row's line, phone in E.164 form, own variables, time zone, region, language, and consent."""
+PlacedRow = tuple[int, Row]
+"""A row with its source's index in the campaign."""
 _LANGUAGE = "language"
 _UNCHANGED: Mapping[int, ConsentChange] = MappingProxyType({})
-
-
-class _RowProblems(Problems):
-    """Problems of the rows of one source, passed on to `target`; those of rows left out as warnings.
-
-    Attributes:
-        invalid: the number of rows left out.
-        target: receives the problems; those of whole files go there at once.
-    """
-
-    def __init__(self, source: RecipientSource, target: Problems) -> None:
-        super().__init__()
-        self.target = target
-        self._is_skipping = isinstance(source, FileRecipients) and source.skips_invalid
-        self.invalid = 0
-        self._last = 0
-
-    def add(self, diagnostic: Diagnostic) -> None:
-        """Pass on one problem; problems come in the order of rows."""
-        if self._is_skipping and diagnostic.severity == "error":
-            self.invalid += diagnostic.line != self._last
-            self._last = diagnostic.line
-            message = f"{diagnostic.message}: the row is left out"
-            diagnostic = replace(diagnostic, severity="warning", message=message)
-        self.target.add(diagnostic)
-
-    def is_left_out(self, line: int) -> bool:
-        """Return whether the last row read, in this line, is left out."""
-        return line == self._last
+_NO_DATES: Mapping[int, tuple[Recipient, ...]] = MappingProxyType({})
 
 
 class Recipient(NamedTuple):
@@ -179,60 +143,47 @@ class AudienceTally:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-def find_consent_changes(campaign: Campaign, last_day: date | None) -> Mapping[int, ConsentChange]:
+def find_consent_changes(
+    campaign: Campaign, last_day: date | None, rows: Iterable[PlacedRow] | None = None
+) -> Mapping[int, ConsentChange]:
     """Return the phones, as numbers, whose last row has another consent than their first.
 
     Nothing is read if the policy does not require consent. `last_day` is the latest valid day of consent;
-    None if any day will do.
+    None if any day will do. `rows` are those of all recipients; None to read them.
     """
-    changes = ConsentChanges(last_day)
     if campaign.policy.consent != "required":
-        return changes.found
-    unseen, tally = Problems(), AudienceTally()
-    for index in range(len(campaign.recipients)):
-        rows = iterate_source(campaign, "recipients", index, frozenset(), unseen, tally)
-        for line, phone, *_, consent in rows:
-            changes.add(int(phone), consent, index, line)
-    return changes.found
+        return {}
+    if rows is None:
+        rows = read_recipient_rows(campaign, frozenset(), Problems(), AudienceTally())
+    return find_changes(((int(row[1]), row[-1], index, row[0]) for index, row in rows), last_day)
 
 
-class OtherDates:
-    """The rows of phones whose first row has other dates, as `found`, by phone as a number."""
+def list_dates(recipient: Recipient, columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the dates of a row that messages go by, the same for each way to write them."""
+    zones = (recipient.timezone,) if recipient.timezone else find_zones(recipient.phone)
 
-    def __init__(self, campaign: Campaign) -> None:
-        self._columns = sorted(campaign.date_columns)
-        self._known: dict[int, set[tuple[str, ...]]] = {}
-        self.found: dict[int, tuple[Recipient, ...]] = {}
+    def write(cell: CellTime | object) -> str:
+        if not isinstance(cell, CellTime):
+            return ""
+        # In one time zone a time with an offset may be the same as one without.
+        return cell.canonical if len(zones) != 1 else str(cell.find_moments(zones[0])[0])
 
-    def list_dates(self, recipient: Recipient) -> tuple[str, ...]:
-        """Return the dates of a row that messages go by, the same for each way to write them."""
-        zones = (recipient.timezone,) if recipient.timezone else find_zones(recipient.phone)
-
-        def write(cell: CellTime | object) -> str:
-            if not isinstance(cell, CellTime):
-                return ""
-            # In one time zone a time with an offset may be the same as one without.
-            return cell.canonical if len(zones) != 1 else str(cell.find_moments(zones[0])[0])
-
-        return tuple(write(read_time(str(recipient.vars.get(name, "")))) for name in self._columns)
-
-    def add(self, recipient: Recipient) -> None:
-        """Add a row, in the order of the audience."""
-        number, dates = int(recipient.phone), self.list_dates(recipient)
-        known = self._known.setdefault(number, set())
-        if known and dates not in known and any(dates):
-            self.found[number] = (*self.found.get(number, ()), recipient)
-        known.add(dates)
+    return tuple(write(read_time(str(recipient.vars.get(name, "")))) for name in columns)
 
 
-def _find_other_dates(campaign: Campaign, names: frozenset[str]) -> Mapping[int, tuple[Recipient, ...]]:
-    """Return the rows with other dates than the first of their phones; nothing is read without dates."""
-    dates = OtherDates(campaign)
-    if campaign.date_columns & names:
-        rows = iterate_audience(campaign, names, Problems(), AudienceTally(), keeps_repeats=True)
-        for recipient in rows:
-            dates.add(recipient)
-    return dates.found
+def find_other_dates(campaign: Campaign, people: Iterable[Recipient]) -> Mapping[int, tuple[Recipient, ...]]:
+    """Return the rows with other dates than the first of their phones, by phone as a number.
+
+    `people` are all rows in the order of the audience; they are not read if messages go by no dates.
+    """
+    columns, known = sorted(campaign.date_columns), defaultdict[int, set[tuple[str, ...]]](set)
+    found: dict[int, tuple[Recipient, ...]] = {}
+    for one in people if columns else ():
+        number, dates = int(one.phone), list_dates(one, columns)
+        if known[number] and dates not in known[number] and any(dates):
+            found[number] = (*found.get(number, ()), one)
+        known[number].add(dates)
+    return found
 
 
 def describe_dates(recipient: Recipient) -> Iterator[Diagnostic]:
@@ -253,7 +204,7 @@ def iterate_audience(
     *,
     keeps_repeats: bool = False,
 ) -> Iterator[Recipient]:
-    """Yield the campaign's recipients in the order of its files; the first row of a phone wins.
+    """Return an iterator of the campaign's recipients in the order of its files; a phone's first row wins.
 
     Memory grows by some 70 bytes with each distinct phone, not with the rows. Rows are left out if they
     cannot be read or their phone is refused. A row with a wrong time zone, region or consent is yielded
@@ -267,29 +218,56 @@ def iterate_audience(
         changes: from `find_consent_changes`: overrides the first rows' consent, and is noted.
         keeps_repeats: yield every row of a phone, in constant memory; `tally.duplicates` stays 0.
     """
-    others = {} if keeps_repeats else _find_other_dates(campaign, names)
+    others: Mapping[int, tuple[Recipient, ...]] = {}
+    if campaign.date_columns & names and not keeps_repeats:
+        people = iterate_audience(campaign, names, Problems(), AudienceTally(), keeps_repeats=True)
+        others = find_other_dates(campaign, people)
+    rows = read_recipient_rows(campaign, names, problems, tally)
+    return unite_rows(campaign, rows, problems, tally, changes, others, keeps_repeats=keeps_repeats)
+
+
+def read_recipient_rows(
+    campaign: Campaign, names: frozenset[str], problems: Problems, tally: AudienceTally
+) -> Iterator[PlacedRow]:
+    """Yield the rows of all recipients' sources; the parameters are those of `iterate_audience`."""
+    for index in range(len(campaign.recipients)):
+        for row in iterate_source(campaign, "recipients", index, names, problems, tally):
+            yield index, row
+
+
+def unite_rows(
+    campaign: Campaign,
+    rows: Iterable[PlacedRow],
+    problems: Problems,
+    tally: AudienceTally,
+    changes: Mapping[int, ConsentChange] = _UNCHANGED,
+    others: Mapping[int, tuple[Recipient, ...]] = _NO_DATES,
+    *,
+    keeps_repeats: bool = False,
+) -> Iterator[Recipient]:
+    """Yield the recipients that rows are of, each by the first row of its phone (see `iterate_audience`)."""
     seen: set[int] = set()
     shared = leave_out_blank(campaign.vars)
-    for index, source in enumerate(campaign.recipients):
-        file = source.path if isinstance(source, FileRecipients) else source.position.file
-        rows = iterate_source(campaign, "recipients", index, names, problems, tally)
-        for line, phone, given, timezone, region, language, own in rows:
-            number = int(phone)
-            if number in seen:
-                tally.duplicates += 1
-                continue
-            if not keeps_repeats:
-                seen.add(number)
-            variables = {**shared, **given} if shared else given
-            if (change := changes.get(number)) is not None:
-                problems.add(change.note(campaign.recipients, file, line))
-            consent = own if change is None else change.consent
-            places = index, file, line, timezone, region
-            found = (phone, variables, *places, *consent, language, others.get(number, ()))
-            recipient = tuple.__new__(Recipient, found)
-            if recipient.others:
-                problems.extend(describe_dates(recipient))
-            yield recipient
+    files = [
+        one.path if isinstance(one, FileRecipients) else one.position.file for one in campaign.recipients
+    ]
+    for index, (line, phone, given, timezone, region, language, own) in rows:
+        number = int(phone)
+        if number in seen:
+            tally.duplicates += 1
+            continue
+        if not keeps_repeats:
+            seen.add(number)
+        variables = {**shared, **given} if shared else given
+        if (change := changes.get(number)) is not None:
+            problems.add(change.note(campaign.recipients, files[index], line))
+        consent = own if change is None else change.consent
+        places = index, files[index], line, timezone, region
+        found = (phone, variables, *places, *consent, language, others.get(number, ()))
+        recipient = tuple.__new__(Recipient, found)
+        if recipient.others:
+            problems.extend(describe_dates(recipient))
+        yield recipient
 
 
 def read_excluded(campaign: Campaign, problems: Problems) -> frozenset[str]:
@@ -319,17 +297,10 @@ def list_sources(campaign: Campaign, role: Role) -> tuple[RecipientSource, ...]:
     return campaign.recipients if role == "recipients" else campaign.exclude
 
 
-def _open_phones(
-    campaign: Campaign, role: Role, source: RecipientSource, problems: Problems, findings: Findings
-) -> PhoneColumn:
-    rule = campaign.policy.landlines if role == "recipients" else None
+def _open_findings(source: RecipientSource, problems: Problems) -> Findings:
     if isinstance(source, FileRecipients):
-        path, region, form = source.path, source.region, source.phone_form
-        return PhoneColumn(path, 1, region, _CODES[role], problems, findings, rule, form)
-    place = source.position
-    return PhoneColumn(
-        place.file, place.column, source.country, _CODES[role], problems, findings, landlines=rule
-    )
+        return Findings(source.path, 1, problems, skips_invalid=source.skips_invalid)
+    return Findings(source.position.file, source.position.column, problems)
 
 
 def iterate_source(
@@ -351,13 +322,14 @@ def iterate_source(
         tally: receives the rows and those that are left out.
     """
     source = list_sources(campaign, role)[index]
-    problems_of_rows, findings = _RowProblems(source, problems), Findings()
-    phones = _open_phones(campaign, role, source, problems_of_rows, findings)
-    before = problems.error_count
-    rows, found, read_phone, is_left_out = 0, 0, phones.read, problems_of_rows.is_left_out
-    reads_consent = role == "recipients" and campaign.policy.consent == "required"
-    entries = _open_entries(campaign, source, names, problems_of_rows, findings, reads_consent=reads_consent)
-    for written, line, given, timezone, region, language, consent in entries:
+    findings, is_texted = _open_findings(source, problems), role == "recipients"
+    form = source.phone_form if isinstance(source, FileRecipients) else None
+    landlines = campaign.policy.landlines if is_texted else None
+    read_phone = PhoneColumn(findings, source.country, _CODES[role], landlines, form).read
+    before, rows, found, is_left_out = problems.error_count, 0, 0, findings.is_left_out
+    reads_consent = is_texted and campaign.policy.consent == "required"
+    reader = RowReader(campaign, source, names, findings, reads_consent=reads_consent)
+    for written, line, given, timezone, region, language, consent in reader.iterate():
         numbers = read_phone(written, line, region, timezone)
         if is_left_out(line):
             continue
@@ -365,58 +337,18 @@ def iterate_source(
         found += len(numbers)
         for phone in numbers:
             yield line, phone, given, timezone, region, language, consent
-    rows += problems_of_rows.invalid
+    rows += findings.invalid
     if problems.error_count == before:
         problems.extend(check_rows(source, rows))
         if not found:
-            problems.add(_describe_empty(source, phones.file.name, role))
+            words = f"{findings.file.name} has no phone: it {'adds' if is_texted else 'excludes'} nobody"
+            hint = "export the list again, or take its entry out if that is meant"
+            problems.add(source.position.problem("audience-empty", words, hint, "warning"))
     tally.rows += rows
-    tally.invalid += problems_of_rows.invalid
-    tally.landlines += findings.counts["landline"]
+    tally.invalid += findings.invalid
+    tally.landlines += findings.counts["phone-landline"]
     tally.blanked += findings.counts["cell-blank"]
-    problems_of_rows.extend(findings.iterate_notes(phones.file, phones.column))
-
-
-def _describe_empty(source: RecipientSource, name: str, role: Role) -> Diagnostic:
-    """Return the warning about a source without a phone, by the name of its file."""
-    words = f"{name} has no phone: it {'adds' if role == 'recipients' else 'excludes'} nobody"
-    hint = "export the list again, or take its entry out if that is meant"
-    return source.position.problem("audience-empty", words, hint, "warning")
-
-
-def _open_entries(
-    campaign: Campaign,
-    source: RecipientSource,
-    names: frozenset[str],
-    problems: _RowProblems,
-    findings: Findings,
-    *,
-    reads_consent: bool,
-) -> Iterator[Entry]:
-    """Return the entries of a source; `problems` receives those of rows, and passes on those of files."""
-    dates = sorted(campaign.date_columns & names)
-    if isinstance(source, InlineRecipient):
-        return iter([read_inline(source, problems, campaign.languages, dates, reads_consent=reads_consent)])
-    settings = source, names, problems, findings, campaign.languages
-    read = partial(iterate_rows, *settings, dates=dates, reads_consent=reads_consent)
-    # A file may lack the column if `vars` has everybody's date.
-    needed = [name for name in dates if name not in campaign.vars]
-    return _iterate_entries(source, problems.target, read, needed)
-
-
-def _iterate_entries(
-    source: FileRecipients,
-    files: Problems,
-    read: Callable[[Table, FoundColumns], Iterator[Entry]],
-    dates: Collection[str],
-) -> Iterator[Entry]:
-    try:
-        with open_source(source) as table:
-            columns = find_columns(source, table, files, dates)
-            if columns is not None:
-                yield from read(table, columns)
-    except TableProblemError as error:
-        files.add(error.diagnostic)
+    findings.sum_up()
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,22 +382,17 @@ def find_named_column(campaign: Campaign, name: str) -> NamedColumn:
         CampaignError: no source of the audience has it, or it has phones.
     """
     names = [one for source in range(len(campaign.recipients)) for one in known_names(campaign, source)]
-    phones = {
-        normalize_name(one.phone_column) for one in campaign.recipients if isinstance(one, FileRecipients)
-    }
+    files = [one.columns for one in campaign.recipients if isinstance(one, FileRecipients)]
+    phones = {normalize_name(one["phone_column"]) for one in files}
+    spoken = {normalize_name(one["language_column"]) for one in files if "language_column" in one}
     wanted = normalize_name(name)
     if wanted in phones:
         raise CampaignError("that column has phone numbers, which no report shows")
     spellings = tuple(dict.fromkeys(one for one in names if normalize_name(one) == wanted))
-    own = {
-        normalize_name(one.language_column)
-        for one in campaign.recipients
-        if isinstance(one, FileRecipients) and one.language_column is not None
-    }
-    if campaign.languages is not None and (wanted in own or (wanted == _LANGUAGE and not spellings)):
-        return NamedColumn(name if not spellings else spellings[0], spellings, is_language=True)
-    if spellings:
-        return NamedColumn(spellings[0], spellings)
+    is_language = wanted in spoken or (wanted == _LANGUAGE and not spellings)
+    is_language = is_language and campaign.languages is not None
+    if spellings or is_language:
+        return NamedColumn(next(iter(spellings), name), spellings, is_language=is_language)
     shown = sorted({one for one in names if normalize_name(one) not in phones})
     require_key(campaign)
     close = difflib.get_close_matches(name, shown, n=1)

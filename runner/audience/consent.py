@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from runner.audience.phone import mask_written
 from runner.campaign.model import FileRecipients
-from runner.source.diagnostic import Diagnostic, Position, Problems
+from runner.source.diagnostic import Diagnostic, Position
 from runner.source.encrypted import quote_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
     from runner.audience.findings import Findings
@@ -167,17 +167,13 @@ class ConsentRecord:
     Attributes:
         source: the index of the column with the source of consent.
         date: the index of the column with the date; None if the file has none.
-        problems: receives dates that cannot be read.
-        findings: receives the words and how they are read.
         yes: further words for consent, from `fold_word`.
         not_older_than: the age in whole days up to which consent counts; None if it does not age.
     """
 
-    file: Path
+    findings: Findings
     source: int
     date: int | None
-    problems: Problems
-    findings: Findings
     yes: frozenset[str] = frozenset()
     not_older_than: timedelta | None = None
 
@@ -186,12 +182,12 @@ class ConsentRecord:
         written = None if self.date is None else cells[self.date].strip()
         word = cells[self.source]
         reading = read_word(word, self.yes)
-        self.findings.add_word(word.strip(), reading, line)
+        self.findings.add_word(word.strip(), reading)
         consent = _date_consent(written, self.not_older_than) if reading == "consent" else NO_CONSENT
         if written and consent.day is None:
-            problem = find_date_problem(written, Position(self.file, line, 1))
+            problem = find_date_problem(written, Position(self.findings.file, line, 1))
             if problem is not None:
-                self.problems.add(problem)
+                self.findings.report(problem)
         return consent
 
 
@@ -221,35 +217,34 @@ class ConsentChange(NamedTuple):
         return Diagnostic("note", "recipient-consent-changed", words, file, line, 1, _ORDER_HINT, self.says)
 
 
-class ConsentChanges:
-    """Phones whose last row has another consent than their first, as `found`, by phone as a number.
+def find_changes(
+    consents: Iterable[tuple[int, RowConsent, int, int]], last_day: date | None
+) -> dict[int, ConsentChange]:
+    """Return the phones, as numbers, whose last row has another consent than their first.
 
-    Memory grows with the distinct phones; only differences are kept. `last_day` is the latest valid day of
-    consent; None if any day will do.
+    Memory grows with the distinct phones; only differences are kept.
+
+    Args:
+        consents: of each row, in the order of the audience: phone as a number, consent, source and line.
+        last_day: the latest valid day of consent; None if any day will do.
     """
-
-    def __init__(self, last_day: date | None) -> None:
-        self._last_day = last_day
-        self._first: dict[str, set[int]] = {_YES: set(), _NO: set(), _LATER: set(), _OLD: set()}
-        self.found: dict[int, ConsentChange] = {}
-
-    def add(self, number: int, consent: RowConsent, source: int, line: int) -> None:
-        """Add a row, in the order of the audience; `number` is its phone, `source` its source's index."""
-        says = self._describe(consent)
-        first = next((known for known, phones in self._first.items() if number in phones), None)
+    firsts: dict[str, set[int]] = {_YES: set(), _NO: set(), _LATER: set(), _OLD: set()}
+    found: dict[int, ConsentChange] = {}
+    for number, consent, source, line in consents:
+        says = _describe(consent, last_day)
+        first = next((known for known, phones in firsts.items() if number in phones), None)
         if first is None:
-            self._first[says].add(number)
-        elif consent.is_on_record is None:
-            return
-        elif says == first:
-            self.found.pop(number, None)
-        else:
-            self.found[number] = ConsentChange(consent, says, source, line)
+            firsts[says].add(number)
+        elif says == first and consent.is_on_record is not None:
+            found.pop(number, None)
+        elif consent.is_on_record is not None:
+            found[number] = ConsentChange(consent, says, source, line)
+    return found
 
-    def _describe(self, consent: RowConsent) -> str:
-        if not consent.is_on_record:
-            return _NO
-        today, until = self._last_day, consent.until
-        if today is not None and until is not None and until < today:
-            return _OLD
-        return _YES if consent.day is None or today is None or consent.day <= today else _LATER
+
+def _describe(consent: RowConsent, today: date | None) -> str:
+    if not consent.is_on_record:
+        return _NO
+    if today is not None and consent.until is not None and consent.until < today:
+        return _OLD
+    return _YES if consent.day is None or today is None or consent.day <= today else _LATER

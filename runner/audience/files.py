@@ -42,16 +42,19 @@ def check_file(
 
 
 def expand_files(sources: Iterable[RecipientSource]) -> Iterator[RecipientSource]:
-    """Yield sources with each pattern replaced by the matching files, sorted by name."""
+    """Yield sources with each pattern replaced by the matching files, sorted by name.
+
+    One that matches none stays: reading it fails, where leaving it out would shorten a list.
+    """
     for source in sources:
         if not isinstance(source, FileRecipients):
             yield source
         elif source.url is None:
-            yield from (
-                replace(source, path=path, location=str(path.absolute())) for path in _list_paths(source.path)
-            )
+            for path in _list_paths(source.path) or [source.path]:
+                yield replace(source, path=path, location=str(path.absolute()))
         else:
-            yield from (replace(source, path=Path(url), location=url) for url in _list_urls(source.url))
+            for url in _list_urls(source.url) or [source.url]:
+                yield replace(source, path=Path(url), location=url)
 
 
 def _check_paths(source: FileRecipients, roots: tuple[Path, ...]) -> Iterator[Diagnostic]:
@@ -72,13 +75,9 @@ def _check_paths(source: FileRecipients, roots: tuple[Path, ...]) -> Iterator[Di
     elif _is_there(source.path.is_dir):
         yield source.position.problem("csv-not-found", f"{written} is a folder", "name a file in it")
     elif not all(_is_there(path.is_file) for path in paths):
-        yield _missing(source, written)
-
-
-def _missing(source: FileRecipients, written: Path) -> Diagnostic:
-    # Another file is not suggested: it may be the audience of another campaign.
-    hint = "the path is relative to the campaign file"
-    return source.position.problem("csv-not-found", f"there is no file {written}", hint)
+        # Another file is not suggested: it may be the audience of another campaign.
+        hint = "the path is relative to the campaign file"
+        yield source.position.problem("csv-not-found", f"there is no file {written}", hint)
 
 
 def _check_url(source: FileRecipients, url: str) -> Iterator[Diagnostic]:

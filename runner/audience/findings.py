@@ -1,24 +1,23 @@
-"""Repairs and doubts in the rows of one source, counted, and the reading of cells for texts."""
+"""Problems, repairs and doubts in the rows of one source, and the reading of cells for texts."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from runner.audience.phone import DAMAGE_WORDS, Damage, mask_written
+from runner.audience.phone import mask_written
 from runner.source.diagnostic import SHOWN_OF_A_KIND, Diagnostic
 from runner.source.encrypted import quote_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from runner.source.diagnostic import Severity
+    from runner.source.diagnostic import CellProblem, Problems, Severity
 
-Finding = Damage | Literal["landline", "cell-blank", "cell-encoding", "cell-markup", "consent-unknown"]
+Finding = Literal["phone-repaired", "phone-landline", "cell-blank", "cell-encoding", "cell-markup"]
 
 
 class _Words(NamedTuple):
@@ -30,7 +29,12 @@ class _Words(NamedTuple):
 
 
 _WORDS: dict[Finding, _Words] = {
-    "landline": _Words(
+    "phone-repaired": _Words(
+        "phones with blanks, quotes or other marks that programs add",
+        "repaired",
+        "format the column as text in the spreadsheet to be rid of this",
+    ),
+    "phone-landline": _Words(
         "landlines, toll-free numbers, pagers, or personal or universal numbers",
         "no text may arrive there",
         "write their mobile numbers, or refuse such rows with `landlines: refuse` below `policy`",
@@ -39,11 +43,6 @@ _WORDS: dict[Finding, _Words] = {
         "cells with a program's word for nothing, such as #N/A or NULL",
         "read as blank",
         "clear such cells where the file comes from",
-    ),
-    "consent-unknown": _Words(
-        "unknown words in the column of consent",
-        "read as no consent",
-        "name those that are consent with `yes` below `consent`, as in `yes: [opted in]`",
     ),
     "cell-encoding": _Words(
         "cells that were read in a wrong encoding before, as in RenÃ© for René",
@@ -61,19 +60,52 @@ MOST_WORDS = 1_000
 """The most distinct words of a column of consent that are counted; a wrong column may have a million."""
 _MOST_DIGITS = 4
 """The most digits of a word that is shown; one with more may be somebody's phone."""
-_REPAIR_HINT = "format the column as text in the spreadsheet to be rid of this"
 
 
-@dataclass(slots=True)
 class Findings:
-    """The findings in the rows of one source: their number and the first lines, by kind.
+    """What is wrong in the rows of one source: errors, passed on at once, and repairs and doubts, summed up.
 
-    `words` counts those of a column of consent, with how they were read: `consent`, `no consent`, `unknown`.
+    Args:
+        file: the source's file.
+        column: where its rows stand in that file, from 1; 1 for a CSV file.
+        problems: receives all, and the problems of the whole file.
+        skips_invalid: True to leave out rows with errors, which are warnings then.
+
+    Attributes:
+        counts: the numbers of repairs and doubts.
+        invalid: the number of rows left out.
     """
 
-    counts: Counter[Finding] = field(default_factory=Counter)
-    words: Counter[tuple[str, str]] = field(default_factory=Counter)
-    _lines: dict[Finding, list[int]] = field(default_factory=dict)
+    def __init__(self, file: Path, column: int, problems: Problems, *, skips_invalid: bool = False) -> None:
+        self.file = file
+        self.problems = problems
+        self.counts = Counter[Finding]()
+        self.invalid = 0
+        self._column = column
+        self._skips_invalid = skips_invalid
+        self._last = 0
+        self._lines: dict[Finding, list[int]] = {}
+        # The words of a column of consent, with how they were read: `consent`, `no consent`, `unknown`.
+        self._words = Counter[tuple[str, str]]()
+
+    def report(self, error: Diagnostic) -> None:
+        """Pass on the error of a row; errors come in the order of rows."""
+        if self._skips_invalid:
+            self.invalid += error.line != self._last
+            self._last = error.line
+            error = replace(error, severity="warning", message=f"{error.message}: the row is left out")
+        self.problems.add(error)
+
+    def refuse(self, code: str, kind: str, shown: str, line: int, problem: CellProblem) -> None:
+        """Report a cell of a kind that is refused, as messages show it."""
+        words = f"the {kind} {quote_cell(self.file, shown)!r} is refused: {problem.reason}"
+        words = words if shown else f"the {kind} is blank"
+        place = self.file, line, self._column
+        self.report(Diagnostic("error", code, words, *place, problem.hint or None, problem.reason))
+
+    def is_left_out(self, line: int) -> bool:
+        """Return whether the last row read, in this line, is left out."""
+        return line == self._last
 
     def add(self, finding: Finding, line: int) -> None:
         """Count a phone or cell in a line."""
@@ -81,48 +113,39 @@ class Findings:
         if self.counts[finding] <= SHOWN_OF_A_KIND:
             self._lines.setdefault(finding, []).append(line)
 
-    def add_word(self, word: str, reading: str, line: int) -> None:
+    def add_word(self, word: str, reading: str) -> None:
         """Count a word of a column of consent."""
-        if word and ((word, reading) in self.words or len(self.words) < MOST_WORDS):
-            self.words[word, reading] += 1
-        if reading == "unknown":
-            self.add("consent-unknown", line)
+        if word and ((word, reading) in self._words or len(self._words) < MOST_WORDS):
+            self._words[word, reading] += 1
 
-    def iterate_notes(self, file: Path, column: int) -> Iterator[Diagnostic]:
-        """Yield a note of each kind, at its first line and `column` (from 1) of `file`."""
-        if any(reading != "consent" for _, reading in self.words):
-            message = f"the words of consent were read so: {self._list_words(file)}"
-            yield Diagnostic("warning", "consent-words", message, file, 1, column, _YES_HINT)
+    def sum_up(self) -> None:
+        """Report each kind of repair and doubt once, at its first line."""
+        if any(reading != "consent" for _, reading in self._words):
+            message = f"the words of consent were read so: {self._list_words()}"
+            place = self.file, 1, self._column
+            self.problems.add(Diagnostic("warning", "consent-words", message, *place, _YES_HINT))
         for finding, lines in self._lines.items():
-            words = _WORDS.get(finding)
-            severity: Severity = "note" if words is None else "warning"
-            hint = _REPAIR_HINT if words is None else words.hint
-            code = finding if finding.startswith(("cell-", "consent-")) else f"phone-{finding}"
-            message = self._describe(finding, lines)
-            yield Diagnostic(severity, code, message, file, lines[0], column, hint)
+            words, count = _WORDS[finding], self.counts[finding]
+            severity: Severity = "note" if finding == "phone-repaired" else "warning"
+            message = f"{words.found}: {words.consequence}, line{'s' if count > 1 else ''} "
+            message += ", ".join(f"{line:,}" for line in lines)
+            message += f" and more, {count:,} in all" if count > len(lines) else ""
+            place = self.file, lines[0], self._column
+            self.problems.add(Diagnostic(severity, finding, message, *place, words.hint))
 
-    def _list_words(self, file: Path) -> str:
+    def _list_words(self) -> str:
         parts = []
         for reading in ("consent", "no consent", "unknown"):
             found = Counter[str]()
-            for (word, one), count in self.words.items():
+            for (word, one), count in self._words.items():
                 if one == reading:
-                    found[quote_cell(file, word)] += count
+                    found[quote_cell(self.file, word)] += count
             listed = sorted(found.items())[:SHOWN_OF_A_KIND]
             shown = [f"{_show_word(word)} ({count:,})" for word, count in listed]
             shown += [f"{len(found) - len(shown):,} more"] if len(found) > len(shown) else []
             name = "unknown, so no consent" if reading == "unknown" else reading
             parts += [f"{name}: {', '.join(shown)}"] if shown else []
         return "; ".join(parts)
-
-    def _describe(self, finding: Finding, lines: list[int]) -> str:
-        words, count = _WORDS.get(finding), self.counts[finding]
-        places = f"line{'s' if count > 1 else ''} {', '.join(f'{line:,}' for line in lines)}"
-        places += f" and more, {count:,} in all" if count > len(lines) else ""
-        if words is None:
-            damage = DAMAGE_WORDS[finding]  # type: ignore[index]
-            return f"repaired: {damage} of a phone, {places}"
-        return f"{words.found}: {words.consequence}, {places}"
 
 
 def _show_word(word: str) -> str:

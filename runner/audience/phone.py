@@ -11,9 +11,8 @@ country code: both are read, and only one that is certain is taken.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import phonenumbers
 from phonenumbers import (
@@ -25,7 +24,9 @@ from phonenumbers import (
 )
 
 from runner.audience.renumbering import RENUMBERED_STARTS, renumber
+from runner.source.diagnostic import CellProblem
 from runner.timing.legal_hours import check_region
+from runner.timing.zone import find_country_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,19 +38,9 @@ if TYPE_CHECKING:
 
 _START = 4
 """`+` and as many digits as the longest country codes have."""
+_E164_START = re.compile(r"\+[1-9]\d\d", re.ASCII)
 _SERVICE_PATTERNS = ("premium_rate", "toll_free")
 
-Damage = Literal["invisible", "blanks", "formula", "apostrophe", "decimal", "thousands", "punctuation"]
-DAMAGE_WORDS: dict[Damage, str] = {
-    "invisible": "invisible characters",
-    "blanks": "blanks around the digits",
-    "formula": 'a formula, ="…"',
-    "apostrophe": "an apostrophe or quotes",
-    "decimal": "a decimal point and zeros",
-    "thousands": "separators of thousands",
-    "punctuation": "stray punctuation",
-}
-"""What is removed from a phone, by kind of damage."""
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe0f\ufeff]"
 )
@@ -154,16 +145,11 @@ def _read_dialling(region: str) -> tuple[int, re.Pattern[str] | None, bool]:
 
 @lru_cache(maxsize=10_000)
 def _find_country(start: str) -> _Country | None:
-    """Return the country whose numbers start with these digits.
-
-    No country code is the start of another one (ITU-T E.164, section 6.2).
-    """
-    digits = start[1:]
-    if len(start) < _START or start[0] != "+" or not (digits.isascii() and digits.isdigit()):
+    """Return the country whose numbers start with these digits."""
+    if not _E164_START.fullmatch(start):
         return None
-    lengths = (length for length in range(1, _START) if int(digits[:length]) in COUNTRY_CODE_TO_REGION_CODE)
-    length = next(lengths, 0)
-    return _read_country(digits[:length]) if length and digits[0] != "0" else None
+    code = find_country_code(start)
+    return _read_country(code) if code else None
 
 
 @cache
@@ -203,32 +189,12 @@ def _write_pattern(kind: PhoneNumberDesc | None) -> str:
     return f"{is_of_length}(?:{kind.national_number_pattern})"
 
 
-@dataclass(frozen=True, slots=True)
-class Mended:
-    """A written phone without additions of programs, and the kinds of damage."""
-
-    text: str
-    damage: tuple[Damage, ...] = ()
-
-
-def mend(written: str) -> Mended:
+def mend(written: str) -> str:
     """Remove additions of programs from a written phone; possible digits of it stay."""
-    text, damage = written, list[Damage]()
-
-    def keep(mended: str, kind: Damage) -> str:
-        if mended != text and kind not in damage:
-            damage.append(kind)
-        return mended
-
-    text = keep(_INVISIBLE.sub("", text), "invisible")
-    text = keep(text.strip(), "blanks")
-    text = keep(_unwrap_formula(text), "formula")
-    text = keep(text.strip(_QUOTES), "apostrophe")
-    text = keep(text.strip(), "blanks")
-    text = keep(re.sub(r"[.,]0+$", "", text) if _DECIMAL.fullmatch(text) else text, "decimal")
-    text = keep(re.sub("[,.]", "", text) if _THOUSANDS.fullmatch(text) else text, "thousands")
-    text = keep(text.strip(_STRAY), "punctuation")
-    return Mended(keep(text.strip(), "blanks"), tuple(damage))
+    text = _unwrap_formula(_INVISIBLE.sub("", written).strip()).strip(_QUOTES).strip()
+    text = re.sub(r"[.,]0+$", "", text) if _DECIMAL.fullmatch(text) else text
+    text = re.sub("[,.]", "", text) if _THOUSANDS.fullmatch(text) else text
+    return text.strip(_STRAY).strip()
 
 
 def _unwrap_formula(text: str) -> str:
@@ -236,25 +202,17 @@ def _unwrap_formula(text: str) -> str:
     return text if formula is None else formula[1] if formula[1] is not None else formula[2]
 
 
-@dataclass(frozen=True, slots=True)
-class PhoneProblem:
-    """A reason for refusing a phone; completes "the phone … is refused: ". With a hint."""
-
-    reason: str
-    hint: str | None = None
-
-
-_BLANK_PROBLEM = PhoneProblem("it is blank", "fill it in, or remove the row")
-_ROUNDED_PROBLEM = PhoneProblem(
+_BLANK_PROBLEM = CellProblem("it is blank", "fill it in, or remove the row")
+_ROUNDED_PROBLEM = CellProblem(
     "a spreadsheet has rounded it, its last digits are gone",
     "format the column as text in the spreadsheet, paste the numbers again, and export",
 )
-_LETTERS_PROBLEM = PhoneProblem("it has letters in it", "write digits, also those that letters stand for")
-_SHORT_PROBLEM = PhoneProblem("a short number is a service, not a person's phone", "remove the row")
+_LETTERS_PROBLEM = CellProblem("it has letters in it", "write digits, also those that letters stand for")
+_SHORT_PROBLEM = CellProblem("a short number is a service, not a person's phone", "remove the row")
 _FORM_HINT = (
     "write it with +, or say what all digits without + are, with `phone_form: international` or `national`"
 )
-_EXTENSION_PROBLEM = PhoneProblem(
+_EXTENSION_PROBLEM = CellProblem(
     "an extension cannot be texted", "write the number without it, if it is a mobile's"
 )
 
@@ -272,7 +230,7 @@ class Readings(NamedTuple):
     phone: str
     others: tuple[str, ...] = ()
     is_certain: bool = True
-    doubt: PhoneProblem | None = None
+    doubt: CellProblem | None = None
 
 
 REGION_HINT = "use a code of ISO 3166-1, as in US, GB, DE"
@@ -287,15 +245,15 @@ def find_region_fault(region: str) -> str | None:
     return f"there is no region {region}{guess}"
 
 
-def parse_phone(written: str, region: str | None) -> str | PhoneProblem:
+def parse_phone(written: str, region: str | None) -> str | CellProblem:
     """Return a written phone in E.164 form, or the reason why it is refused.
 
     `region` is the ISO 3166-1 alpha-2 code for numbers in national form; None if there is none.
     """
     if is_mobile(written):
         return written
-    read = read_mended(mend(written).text, region)
-    return read if isinstance(read, PhoneProblem) else read.doubt or read.phone
+    read = read_mended(mend(written), region)
+    return read if isinstance(read, CellProblem) else read.doubt or read.phone
 
 
 def read_mended(
@@ -304,7 +262,7 @@ def read_mended(
     form: PhoneForm | None = None,
     *,
     within: bool = False,
-) -> Readings | PhoneProblem:
+) -> Readings | CellProblem:
     """Return the readings of a text from `mend`, or the reason why it is refused.
 
     Args:
@@ -319,7 +277,7 @@ def read_mended(
     whole = _parse_digits(text, region)
     digits = phonenumbers.normalize_digits_only(text)
     if _PLUS.match(text) or not digits or digits[0] == "0" or (region is None and form != "international"):
-        if isinstance(whole, PhoneProblem):
+        if isinstance(whole, CellProblem):
             return _say_better(text, whole)
         abroad = region is not None and _read_dialling(region)[1]
         is_abroad = bool(_PLUS.match(text) or (abroad and abroad.match(digits)))
@@ -327,7 +285,7 @@ def read_mended(
     return _choose(text, digits, region, form, whole, within=within)
 
 
-def _find_wrong(text: str) -> PhoneProblem | None:
+def _find_wrong(text: str) -> CellProblem | None:
     """Return the problem of a text that is no phone whatever its digits are."""
     if not text:
         return _BLANK_PROBLEM
@@ -345,10 +303,10 @@ def _choose(
     digits: str,
     region: str | None,
     form: PhoneForm | None,
-    whole: str | PhoneProblem,
+    whole: str | CellProblem,
     *,
     within: bool,
-) -> Readings | PhoneProblem:
+) -> Readings | CellProblem:
     """Return the reading of digits with neither `+` nor a leading zero that is certain, or the problem."""
     abroad = _parse_digits(f"+{digits}", None)
     international = abroad if isinstance(abroad, str) else None
@@ -358,14 +316,14 @@ def _choose(
         if national is not None:
             return Readings(national, (international,), is_certain=False)
         words = f"its digits are {mask_phone(international)}, which is not of the row's country, {region}"
-        return PhoneProblem(words, "write it with + if it is right, or correct the country")
+        return CellProblem(words, "write it with + if it is right, or correct the country")
     at_home = whole if isinstance(whole, str) else None
     wanted = {"national": at_home, "international": international}.get(form or "")
     found = [one for one in (national, international) if one is not None]
     if form is not None and wanted is None and found:
         other = "international" if form == "national" else "national"
         hint = f"leave `phone_form` out, or write `phone_form: {other}` if all are"
-        return PhoneProblem(f"it is no {form} number, as `phone_form` says", hint)
+        return CellProblem(f"it is no {form} number, as `phone_form` says", hint)
     if not found:
         return Readings(whole) if isinstance(whole, str) else _say_better(text, whole)
     chosen = wanted or _find_certain(found, digits, region)
@@ -376,9 +334,9 @@ def _choose(
     return Readings(chosen, others, is_certain=False)
 
 
-def doubt_readings(readings: Iterable[str], why: str, hint: str) -> PhoneProblem:
+def doubt_readings(readings: Iterable[str], why: str, hint: str) -> CellProblem:
     """Return the problem of a phone with several readings; `why` says on what they depend."""
-    return PhoneProblem(f"it is two numbers, {' and '.join(map(mask_phone, readings))}: {why}", hint)
+    return CellProblem(f"it is two numbers, {' and '.join(map(mask_phone, readings))}: {why}", hint)
 
 
 def _find_certain(found: Sequence[str], digits: str, region: str | None) -> str | None:
@@ -412,7 +370,7 @@ def is_written_whole(text: str, region: str) -> bool:
     return False
 
 
-def _say_better(text: str, problem: PhoneProblem) -> PhoneProblem:
+def _say_better(text: str, problem: CellProblem) -> CellProblem:
     """Return the problem of a short number in place of a vaguer one."""
     return _SHORT_PROBLEM if _SHORT.fullmatch(text) else problem
 
@@ -426,7 +384,7 @@ def list_readings(digits: str) -> list[str]:
     return [f"+{one}" for one in found if one[:1] not in {"", "0"} and len(one) <= _MOST_DIGITS]
 
 
-def _parse_digits(text: str, region: str | None) -> str | PhoneProblem:
+def _parse_digits(text: str, region: str | None) -> str | CellProblem:
     try:
         number = phonenumbers.parse(text, region)
     except NumberParseException as error:
@@ -438,7 +396,7 @@ def _parse_digits(text: str, region: str | None) -> str | PhoneProblem:
     possible = phonenumbers.is_possible_number_with_reason(number)
     if possible == ValidationResult.IS_POSSIBLE_LOCAL_ONLY and text.startswith("+"):
         possible = ValidationResult.TOO_SHORT
-    return PhoneProblem(_REASONS.get(possible, "nobody has such a number: its range is not allocated"))
+    return CellProblem(_REASONS.get(possible, "nobody has such a number: its range is not allocated"))
 
 
 def _write_today(number: PhoneNumber) -> str | None:
@@ -450,20 +408,14 @@ def _write_today(number: PhoneNumber) -> str | None:
     return written if phonenumbers.is_valid_number(number) else None
 
 
-def read_country_code(phone: str) -> int:
-    """Return the country code of an E.164 number."""
-    country = _find_country(phone[:_START])
-    return 0 if country is None else int(phone[1 : country.national])
-
-
-def _explain_parse(error: NumberParseException, *, is_national: bool, region: str | None) -> PhoneProblem:
+def _explain_parse(error: NumberParseException, *, is_national: bool, region: str | None) -> CellProblem:
     if error.error_type == NumberParseException.INVALID_COUNTRY_CODE and is_national and region is None:
-        return PhoneProblem(
+        return CellProblem(
             "it does not start with + and a country code",
             "write it as in +14155550101, or say which country's numbers these are (`region` in a campaign)",
         )
     reason = _PARSE_REASONS.get(error.error_type, "it is not a phone number")
-    return PhoneProblem(reason, "write it as in +14155550101")
+    return CellProblem(reason, "write it as in +14155550101")
 
 
 def mask_written(written: str) -> str:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import phonenumbers
 from phonenumbers import PhoneNumberType as Kind
 
-from runner.campaign.model import FileRecipients
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
@@ -51,8 +49,7 @@ _FICTION = re.compile(r"\+1\d{3}55501\d\d|\+447700900\d{3}|\+3363998\d{4}")
 
 def list_regions(sources: Iterable[RecipientSource]) -> list[str]:
     """Return the regions whose national numbers are looked for beside some audiences."""
-    named = (one.region if isinstance(one, FileRecipients) else one.country for one in sources)
-    return sorted({region or _USUAL_REGION for region in named}) or [_USUAL_REGION]
+    return sorted({one.country or _USUAL_REGION for one in sources}) or [_USUAL_REGION]
 
 
 def find_phones(text: str, regions: Collection[str]) -> Iterator[tuple[int, int, str]]:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 import phonenumbers
 
 from runner.audience.consent import DATE_LIKE, UNSAID, ConsentRecord, RowConsent, fold_word, read_consent
-from runner.audience.findings import Findings, read_cell
+from runner.audience.findings import read_cell
 from runner.audience.phone import (
-    PhoneProblem,
     Readings,
     doubt_readings,
     expand_national,
@@ -21,29 +20,28 @@ from runner.audience.phone import (
     mask_phone,
     mask_written,
     mend,
-    read_country_code,
     read_mended,
 )
 from runner.audience.sealing import describe_sealed, is_sealed
-from runner.audience.table import TableProblemError, name_columns, open_table
+from runner.audience.table import name_columns, open_table
 from runner.campaign.model import ColumnKey, FileRecipients, InlineRecipient, Variables
 from runner.errors import SealedAudienceError
-from runner.source.diagnostic import Diagnostic, Problems
+from runner.source.diagnostic import CellProblem, Diagnostic, ProblemError, Problems
 from runner.source.encrypted import quote_cell
 from runner.source.normalize import suggest
-from runner.timing.dates import CellTime, read_time
+from runner.timing.dates import read_time
 from runner.timing.legal_hours import check_region
-from runner.timing.zone import NameProblem, check_zone, keeps_clock
+from runner.timing.zone import check_zone, find_country_code, keeps_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
     from re import Pattern
 
+    from runner.audience.findings import Findings
     from runner.audience.table import Table
     from runner.campaign.message_model import Languages
-    from runner.campaign.model import Landlines, PhoneForm, RecipientSource
+    from runner.campaign.model import Campaign, Landlines, PhoneForm, RecipientSource
 
 
 Value = TypeVar("Value")
@@ -77,10 +75,10 @@ _NO_MOBILES = frozenset(
     )
 )
 """Kinds of numbers that surely are no person's mobile."""
-_PREMIUM_PROBLEM = PhoneProblem(
+_PREMIUM_PROBLEM = CellProblem(
     "a premium number is a service that costs its callers, not a person's phone", "remove the row"
 )
-_LANDLINE_PROBLEM = PhoneProblem(
+_LANDLINE_PROBLEM = CellProblem(
     "a landline, or a number of such a kind, gets no texts, and `landlines: refuse` keeps it out",
     "write their mobile number, or remove the row",
 )
@@ -91,7 +89,7 @@ class PhoneColumn:
     """A reader of the phones of one source.
 
     Attributes:
-        column: their column, from 1; 1 in a CSV file.
+        findings: receives what is wrong with them.
         region: ISO 3166-1 alpha-2 code for numbers in national form.
         code: of the problems.
         landlines: the rule for numbers that surely get no texts; None for a list of people not to text. Where
@@ -99,12 +97,9 @@ class PhoneColumn:
         form: the form of digits without a prefix, where a person has said so.
     """
 
-    file: Path
-    column: int
+    findings: Findings
     region: str | None
     code: str
-    problems: Problems
-    findings: Findings = field(default_factory=Findings)
     landlines: Landlines | None = None
     form: PhoneForm | None = None
 
@@ -130,7 +125,7 @@ class PhoneColumn:
         if is_own and region is not None and (national := expand_national(written, region)):
             is_one = self.landlines is not None or not is_mobile(f"+{written}")
             if is_one and (
-                zone is None or place is not None or keeps_clock(zone, read_country_code(national))
+                zone is None or place is not None or keeps_clock(zone, find_country_code(national))
             ):
                 return (national,)
         places = () if place is None else tuple(dict.fromkeys(code[:2] for code in place.split()))
@@ -140,23 +135,21 @@ class PhoneColumn:
         self, written: str, line: int, regions: tuple[str | None, ...], zone: str | None, *, is_known: bool
     ) -> tuple[str, ...]:
         mended = mend(written)
-        read = self._read_by(regions, mended.text, is_known=is_known)
+        read = self._read_by(regions, mended, is_known=is_known)
         if isinstance(read, Readings):
             read = self._object(read, None if is_known else zone) or read
-        if isinstance(read, PhoneProblem):
-            self.problems.add(self._refuse(written, line, read))
+        if isinstance(read, CellProblem):
+            self.findings.refuse(self.code, "phone", mask_written(written.strip()), line, read)
             return ()
-        for damage in mended.damage:
-            self.findings.add(damage, line)
+        if mended != written:
+            self.findings.add("phone-repaired", line)
         if self.landlines is None:
             return (read.phone, *read.others)
         if self.landlines == "warn" and _find_kind(read.phone) in _NO_MOBILES:
-            self.findings.add("landline", line)
+            self.findings.add("phone-landline", line)
         return (read.phone,)
 
-    def _read_by(
-        self, regions: Sequence[str | None], text: str, *, is_known: bool
-    ) -> Readings | PhoneProblem:
+    def _read_by(self, regions: Sequence[str | None], text: str, *, is_known: bool) -> Readings | CellProblem:
         """Return the reading by one of some countries, or the problem.
 
         There are two where a row's place is a name of both a state and a country, as `DE` is.
@@ -172,23 +165,15 @@ class PhoneColumn:
             return doubt_readings(valid, why, "write it with +, or the country's whole name")
         return next(iter(valid.values()), found[0])
 
-    def _object(self, read: Readings, zone: str | None) -> PhoneProblem | None:
+    def _object(self, read: Readings, zone: str | None) -> CellProblem | None:
         """Return what speaks against a reading: the row's time zone, or the kind of the number."""
-        if zone is not None and not read.is_certain and not keeps_clock(zone, read_country_code(read.phone)):
+        if zone is not None and not read.is_certain and not keeps_clock(zone, find_country_code(read.phone)):
             words = f"its digits are {mask_phone(read.phone)}, and the row's time zone is elsewhere: {zone}"
-            return PhoneProblem(words, "write it with + if it is right, or correct the time zone")
+            return CellProblem(words, "write it with + if it is right, or correct the time zone")
         kind = None if self.landlines is None else _find_kind(read.phone)
         if kind == phonenumbers.PhoneNumberType.PREMIUM_RATE:
             return _PREMIUM_PROBLEM
         return _LANDLINE_PROBLEM if kind in _NO_MOBILES and self.landlines == "refuse" else None
-
-    def _refuse(self, written: str, line: int, problem: PhoneProblem) -> Diagnostic:
-        is_blank = not mend(written).text
-        shown = quote_cell(self.file, mask_written(written.strip()))
-        words = f"the phone {shown!r} is refused: {problem.reason}"
-        message = "the phone is blank" if is_blank else words
-        reason, hint = problem.reason, problem.hint
-        return Diagnostic("error", self.code, message, self.file, line, self.column, hint, reason)
 
 
 def _find_kind(phone: str) -> int | None:
@@ -204,18 +189,16 @@ class PlaceColumn(Generic[Value]):
         kind: the noun for a name.
         code: of the problems.
         check: returns a name's value, or the reason why it is refused.
-        column: their column, from 1; 1 in a CSV file.
+        findings: receives refused names.
         shown: the form of names that messages show whole, beside those of few digits.
     """
 
     kind: str
     code: str
-    check: Callable[[str], Value | NameProblem]
-    file: Path
-    column: int
-    problems: Problems
+    check: Callable[[str], Value | CellProblem]
+    findings: Findings
     shown: Pattern[str] | None = None
-    _checked: dict[str, Value | NameProblem | None] = field(default_factory=dict)
+    _checked: dict[str, Value | CellProblem | None] = field(default_factory=dict)
 
     def read(self, written: str, line: int) -> Value | None:
         """Return a name's value; None if it is blank, or refused and reported."""
@@ -225,150 +208,125 @@ class PlaceColumn(Generic[Value]):
             found = self.check(written) if written.strip() else None
             if len(self._checked) < _MOST_KEPT:
                 self._checked[written] = found
-        if isinstance(found, NameProblem):
-            self.problems.add(self._refuse(written, line, found))
+        if isinstance(found, CellProblem):
+            name = written.strip()
+            is_short = sum(map(str.isdigit, name)) <= _MOST_DIGITS
+            is_shown = is_short or (self.shown is not None and self.shown.fullmatch(name))
+            shown = name if is_shown else mask_written(name)
+            self.findings.refuse(self.code, self.kind, shown, line, found)
             return None
         return found
 
-    def _refuse(self, written: str, line: int, problem: NameProblem) -> Diagnostic:
-        name = written.strip()
-        is_shown = sum(map(str.isdigit, name)) <= _MOST_DIGITS or (self.shown and self.shown.fullmatch(name))
-        shown = quote_cell(self.file, name if is_shown else mask_written(name))
-        return Diagnostic(
-            "error",
-            self.code,
-            f"the {self.kind} {shown!r} is refused: {problem.reason}",
-            self.file,
-            line,
-            self.column,
-            problem.hint,
-            problem.reason,
-        )
 
-
-def open_dates(file: Path, column: int, problems: Problems) -> PlaceColumn[CellTime]:
-    """Return the reader of a source's dates that messages go by."""
-    return PlaceColumn("date", "recipient-date-invalid", read_time, file, column, problems, DATE_LIKE)
-
-
-def open_zones(file: Path, column: int, problems: Problems) -> PlaceColumn[str]:
-    """Return the reader of a source's time zones: IANA names."""
-    return PlaceColumn("time zone", "recipient-timezone-unknown", check_zone, file, column, problems)
-
-
-def open_regions(file: Path, column: int, problems: Problems, country: str | None) -> PlaceColumn[str]:
-    """Return the reader of a source's regions: codes of ISO 3166, as `check_region` returns them.
-
-    `country` is the country of the source's people; None if unknown.
-    """
-    check = partial(check_region, country=country)
-    return PlaceColumn("region", "recipient-region-unknown", check, file, column, problems)
-
-
-def _open_languages(
-    file: Path, column: int, problems: Problems, languages: Languages | None
-) -> Callable[[str | None, int], str] | None:
-    """Return the reader of a source's languages, which gives the default for a blank or refused one.
-
-    It is None in a campaign without `languages`.
-    """
-    if languages is None:
-        return None
-    default, known = languages.default, ", ".join(languages.known)
-    problem = NameProblem(
-        f"the campaign's languages are {known}",
+def _check_language(languages: Languages, written: str) -> str | CellProblem:
+    """Return the campaign's language that a cell means, or the reason why it is refused."""
+    return languages.find(written) or CellProblem(
+        f"the campaign's languages are {', '.join(languages.known)}",
         "write one of them, or add it to `known` in `languages`, with all texts",
     )
 
-    def check(written: str) -> str | NameProblem:
-        return languages.find(written) or problem
 
-    names = PlaceColumn("language", "recipient-language-unknown", check, file, column, problems)
-    return lambda written, line: (names.read(written, line) if written else None) or default
+class RowReader:
+    """A reader of the entries of one source.
 
-
-def _open_consent(
-    source: FileRecipients, file: Path, columns: FoundColumns, problems: Problems, findings: Findings
-) -> ConsentRecord | None:
-    """Return the reader of a source's consent; None if it has no column of it."""
-    place = columns.get("consent.source_column")
-    if place is None or source.consent is None:
-        return None
-    words = frozenset(map(fold_word, source.consent.yes))
-    date, age = columns.get("consent.date_column"), source.consent.not_older_than
-    return ConsentRecord(file, place, date, problems, findings, words, age)
-
-
-def read_inline(
-    source: InlineRecipient,
-    problems: Problems,
-    languages: Languages | None,
-    dates: Collection[str] = (),
-    *,
-    reads_consent: bool,
-) -> Entry:
-    """Return the entry of a recipient in the campaign file; `dates` are the variables with dates."""
-    place = source.position
-    zones = open_zones(place.file, place.column, problems)
-    regions = open_regions(place.file, place.column, problems, None)
-    timezone = None if source.timezone is None else zones.read(source.timezone, place.line)
-    region = None if source.region is None else regions.read(source.region, place.line)
-    read_language = _open_languages(place.file, place.column, problems, languages)
-    language = None if read_language is None else read_language(source.language, place.line)
-    agreed = source.consent if reads_consent else None
-    consent = UNSAID if agreed is None else read_consent(*agreed)
-    given = leave_out_blank(source.vars)
-    times = open_dates(place.file, place.column, problems)
-    for name in dates:
-        if name in given:
-            times.read(str(given[name]), place.line)
-    return source.phone, place.line, given, timezone, region, language, consent
-
-
-def iterate_rows(
-    source: FileRecipients,
-    names: frozenset[str],
-    problems: Problems,
-    findings: Findings,
-    languages: Languages | None,
-    table: Table,
-    columns: FoundColumns,
-    dates: Collection[str] = (),
-    *,
-    reads_consent: bool,
-) -> Iterator[Entry]:
-    """Yield the entries of a table's rows; columns that are neither in `columns` nor in `names` are not read.
-
-    `dates` are those of `names` with dates. Rows of another width than the header are reported and left out.
-    `findings` receives what is wrong in cells for texts.
-
-    Raises:
-        TableProblemError: the table cannot be read beyond some line.
+    Args:
+        names: the variables to read.
+        findings: receives the problems, also of the whole file, and what is wrong in cells for texts.
+        reads_consent: False to leave consent unsaid.
     """
-    found = ((name, table.find_column(name)) for name in sorted(names))
-    variables = [(name, index) for name, index in found if index is not None]
-    zones = open_zones(table.file, 1, problems)
-    regions = open_regions(table.file, 1, problems, source.region)
-    read_language = _open_languages(table.file, 1, problems, languages)
-    phone, zone, place = columns["phone_column"], columns.get("timezone_column"), columns.get("region_column")
-    language_column = columns.get("language_column")
-    record = _open_consent(source, table.file, columns, problems, findings) if reads_consent else None
-    times = open_dates(table.file, 1, problems)
-    width = len(table.header)
-    for line, cells in table.rows:
-        if len(cells) != width:
-            problems.add(table.width_problem(line, cells))
-            continue
-        given = {name: text for name, index in variables if (text := read_cell(cells[index], line, findings))}
-        timezone = None if zone is None else zones.read(cells[zone], line)
-        region = None if place is None else regions.read(cells[place], line)
-        written = None if language_column is None else cells[language_column]
-        language = None if read_language is None else read_language(written, line)
-        consent = UNSAID if record is None else record.read(cells, line)
-        for name in dates:
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        source: RecipientSource,
+        names: frozenset[str],
+        findings: Findings,
+        *,
+        reads_consent: bool,
+    ) -> None:
+        self._source = source
+        self._vars = campaign.vars
+        self._names = names
+        self._findings = findings
+        self._reads_consent = reads_consent
+        country = source.country if isinstance(source, FileRecipients) else None
+        check = partial(check_region, country=country)
+        self._zones = PlaceColumn("time zone", "recipient-timezone-unknown", check_zone, findings)
+        self._regions = PlaceColumn("region", "recipient-region-unknown", check, findings)
+        self._dates = sorted(campaign.date_columns & names)
+        self._times = PlaceColumn("date", "recipient-date-invalid", read_time, findings, DATE_LIKE)
+        self._default = None if campaign.languages is None else campaign.languages.default
+        if campaign.languages is not None:
+            known = partial(_check_language, campaign.languages)
+            self._languages = PlaceColumn("language", "recipient-language-unknown", known, findings)
+
+    def iterate(self) -> Iterator[Entry]:
+        """Yield the entries in order; of a file that cannot be read, those before the problem."""
+        source = self._source
+        if isinstance(source, InlineRecipient):
+            yield self._read_inline(source)
+            return
+        # A file may lack the column if `vars` has everybody's date.
+        needed = [name for name in self._dates if name not in self._vars]
+        try:
+            with open_source(source) as table:
+                columns = find_columns(source, table, self._findings.problems, needed)
+                if columns is not None:
+                    yield from self._iterate_rows(source, table, columns)
+        except ProblemError as error:
+            self._findings.problems.extend(error.diagnostics)
+
+    def _read_language(self, written: str | None, line: int) -> str | None:
+        """Return a person's language, the default for a blank or refused one; None without `languages`."""
+        if self._default is None:
+            return None
+        return (self._languages.read(written, line) if written else None) or self._default
+
+    def _read_inline(self, source: InlineRecipient) -> Entry:
+        line, given = source.position.line, leave_out_blank(source.vars)
+        timezone = None if source.timezone is None else self._zones.read(source.timezone, line)
+        region = None if source.region is None else self._regions.read(source.region, line)
+        language = self._read_language(source.language, line)
+        agreed = source.consent if self._reads_consent else None
+        consent = UNSAID if agreed is None else read_consent(*agreed)
+        for name in self._dates:
             if name in given:
-                times.read(given[name], line)
-        yield cells[phone], line, given, timezone, region, language, consent
+                self._times.read(str(given[name]), line)
+        return source.phone, line, given, timezone, region, language, consent
+
+    def _iterate_rows(self, source: FileRecipients, table: Table, columns: FoundColumns) -> Iterator[Entry]:
+        """Yield the entries of a table; rows of another width than the header are reported and left out."""
+        found = ((name, table.find_column(name)) for name in sorted(self._names))
+        variables = [(name, index) for name, index in found if index is not None]
+        findings, dates, width = self._findings, self._dates, len(table.header)
+        phone, find = columns["phone_column"], columns.get
+        zone, place, spoken = find("timezone_column"), find("region_column"), find("language_column")
+        record = self._open_consent(source, columns)
+        for line, cells in table.rows:
+            if len(cells) != width:
+                findings.report(table.width_problem(line, cells))
+                continue
+            given = {
+                name: text for name, index in variables if (text := read_cell(cells[index], line, findings))
+            }
+            timezone = None if zone is None else self._zones.read(cells[zone], line)
+            region = None if place is None else self._regions.read(cells[place], line)
+            language = self._default
+            if spoken is not None:
+                language = self._read_language(cells[spoken], line)
+            consent = UNSAID if record is None else record.read(cells, line)
+            for name in dates:
+                if name in given:
+                    self._times.read(given[name], line)
+            yield cells[phone], line, given, timezone, region, language, consent
+
+    def _open_consent(self, source: FileRecipients, columns: FoundColumns) -> ConsentRecord | None:
+        """Return the reader of consent; None if it is not read, or the file has no column of it."""
+        place, said = columns.get("consent.source_column"), source.consent
+        if place is None or said is None or not self._reads_consent:
+            return None
+        words, date = frozenset(map(fold_word, said.yes)), columns.get("consent.date_column")
+        return ConsentRecord(self._findings, place, date, words, said.not_older_than)
 
 
 def leave_out_blank(variables: Variables) -> Variables:
@@ -381,7 +339,7 @@ def leave_out_blank(variables: Variables) -> Variables:
 
 
 def open_source(source: FileRecipients) -> AbstractContextManager[Table]:
-    """Open an audience file; raises TableProblemError, SealedAudienceError."""
+    """Open an audience file; raises ProblemError, SealedAudienceError."""
     if is_sealed(source):
         raise SealedAudienceError(describe_sealed(source.path.name, source.rows))
     return open_table(source.path, source.location, source.encoding, source.identity)
@@ -392,7 +350,7 @@ def read_header(source: FileRecipients) -> list[str]:
     try:
         with open_source(source) as table:
             return list(filter(None, name_columns(table.header)))
-    except (OSError, TableProblemError, SealedAudienceError):
+    except (OSError, ProblemError, SealedAudienceError):
         return []
 
 
@@ -404,19 +362,15 @@ def find_columns(
     Columns of `dates` that messages go by must be there, too.
     """
     found: FoundColumns = {}
-    is_complete = True
+    missing: list[tuple[ColumnKey | Literal["when"], str]] = []
     for key, name in source.columns.items():
-        index = table.find_column(name)
-        if index is None:
-            is_complete = False
-            problems.add(_missing(key, name, table))
+        if (index := table.find_column(name)) is None:
+            missing.append((key, name))
         else:
             found[key] = index
-    for name in dates:
-        if table.find_column(name) is None:
-            is_complete = False
-            problems.add(_missing("when", name, table))
-    return found if is_complete else None
+    missing += [("when", name) for name in dates if table.find_column(name) is None]
+    problems.extend(_missing(key, name, table) for key, name in missing)
+    return None if missing else found
 
 
 def find_missing_columns(source: RecipientSource) -> list[Diagnostic]:
@@ -424,7 +378,7 @@ def find_missing_columns(source: RecipientSource) -> list[Diagnostic]:
     problems = Problems()
     if isinstance(source, FileRecipients):
         with (
-            contextlib.suppress(OSError, TableProblemError, SealedAudienceError),
+            contextlib.suppress(OSError, ProblemError, SealedAudienceError),
             open_source(source) as table,
         ):
             find_columns(source, table, problems)

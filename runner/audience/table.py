@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from runner.audience.encoding import BytePlace, choose_encoding, find_undefined, read_foreign
-from runner.source.diagnostic import Diagnostic, Position
+from runner.source.diagnostic import Diagnostic, Position, ProblemError
 from runner.source.encrypted import STARTS, EncryptedFileError, open_plain, quote_cell
 from runner.source.stand_in import find_stand_in
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.audience.encoding import ForeignText, OpenFile
-    from runner.source.stand_in import StandIn
 
 
 DELIMITERS = ",;\t|"
@@ -66,14 +65,6 @@ def _find_dialect(stream: TextIO) -> tuple[str, int]:
     return max(DELIMITERS, key=_QUOTED.sub("", line).count), 0
 
 
-class TableProblemError(Exception):
-    """An error of a CSV file that cannot be read, or not beyond the line of its diagnostic."""
-
-    def __init__(self, diagnostic: Diagnostic) -> None:
-        super().__init__(diagnostic.message)
-        self.diagnostic = diagnostic
-
-
 @dataclass(frozen=True, slots=True)
 class Table:
     """An open CSV file.
@@ -82,7 +73,7 @@ class Table:
         header: the columns' names as written, without outer blanks and invisible characters.
         line: the header's line, from 1.
         rows: the records after the header, each with its first line, from 1, without blank ones. A correct
-            record has as many cells as the header. Raises `TableProblemError` at a line that cannot be read.
+            record has as many cells as the header. Raises `ProblemError` at a line that cannot be read.
     """
 
     file: Path
@@ -171,15 +162,15 @@ def open_table(
         identity: the key of an encrypted file.
 
     Raises:
-        TableProblemError: it cannot be opened, is no text, is in another encoding, has no header, or names a
+        ProblemError: it cannot be opened, is no text, is in another encoding, has no header, or names a
             column twice.
     """
     open_file = partial(open_plain, location or str(file), identity)
     try:
         with open_file() as raw:
             start = raw.read(_START)
-        if (stand_in := find_stand_in(start)) is not None:
-            raise explain_stand_in(file, stand_in)
+        if (stand_in := find_stand_in(file, start)) is not None:
+            raise ProblemError(stand_in)
         if start.startswith(_WORKBOOKS):
             message = "this is a spreadsheet's own file, not a CSV file"
             raise table_problem(file, 1, "csv-workbook", message, "export the sheet as “CSV UTF-8”")
@@ -201,7 +192,7 @@ def _read_table(file: Path, stream: TextIO, open_file: OpenFile) -> Table:
     """Return the table in a text that begins with its header; its rows are read on from the stream.
 
     Raises:
-        TableProblemError: it has no header, or names a column twice.
+        ProblemError: it has no header, or names a column twice.
     """
     try:
         delimiter, skipped = _find_dialect(stream)
@@ -215,11 +206,6 @@ def _read_table(file: Path, stream: TextIO, open_file: OpenFile) -> Table:
     header = [_INVISIBLE.sub("", cell).strip() for cell in cells]
     check_header(file, line, header)
     return Table(file, header, line, _fit_rows(records, header))
-
-
-def explain_stand_in(file: Path, found: StandIn) -> TableProblemError:
-    """Return the error for a file that stands in for another."""
-    return table_problem(file, found.line, found.code, found.message, found.hint)
 
 
 def _read_records(
@@ -244,7 +230,7 @@ def _refuse_nul(file: Path, stream: TextIO, first: int) -> Iterator[str]:
     for number, line in enumerate(stream, start=first):
         if "\0" in line:
             message = "this row has a NUL character in it: the file is damaged, or no text"
-            raise TableProblemError(
+            raise ProblemError(
                 Position(file, number, line.index("\0") + 1).problem("csv-nul", message, _ANEW_HINT)
             )
         yield line
@@ -269,7 +255,7 @@ def _is_blank(cells: Iterable[str]) -> bool:
 
 
 def check_header(file: Path, line: int, header: list[str]) -> None:
-    """Refuse a header, in this line from 1, that names no columns, or one twice; raises TableProblemError."""
+    """Refuse a header, in this line from 1, that names no columns, or one twice; raises ProblemError."""
     if not header:
         raise table_problem(file, 1, "csv-empty", "this file is empty", "its first row names the columns")
     has_names = "phone" in map(fold_marks, header)
@@ -290,17 +276,17 @@ def check_header(file: Path, line: int, header: list[str]) -> None:
         seen[folded] = name
 
 
-def _not_readable(file: Path, open_file: OpenFile, encoding: str, line: int) -> TableProblemError:
+def _not_readable(file: Path, open_file: OpenFile, encoding: str, line: int) -> ProblemError:
     """Return the error for a file that is not in its encoding, noticed in this line."""
     if encoding.startswith("utf-16"):
         message = "this row is not UTF-16, as which the file is read"
         return table_problem(file, line, "csv-encoding", message, _ENCODING_HINT)
     if encoding.startswith("utf-8") and (foreign := read_foreign(open_file)) is not None:
-        return TableProblemError(_describe_foreign(file, foreign))
+        return ProblemError(_describe_foreign(file, foreign))
     place = find_undefined(open_file, encoding) or BytePlace(line, 1, 0)
     message = f"byte 0x{place.value:02X} in this row is not {encoding}, which `encoding` says"
     where = Position(file, place.line, place.column)
-    return TableProblemError(where.problem("csv-encoding", message, _ENCODING_HINT))
+    return ProblemError(where.problem("csv-encoding", message, _ENCODING_HINT))
 
 
 def _describe_foreign(file: Path, foreign: ForeignText) -> Diagnostic:
@@ -315,8 +301,6 @@ def _describe_foreign(file: Path, foreign: ForeignText) -> Diagnostic:
     return Position(file, line, column).problem("csv-encoding-unknown", message, hint)
 
 
-def table_problem(
-    file: Path, line: int, code: str, message: str, hint: str | None = None
-) -> TableProblemError:
+def table_problem(file: Path, line: int, code: str, message: str, hint: str | None = None) -> ProblemError:
     """Return the error for a line, from 1, of a file."""
-    return TableProblemError(Diagnostic("error", code, message, file, line, 1, hint))
+    return ProblemError(Diagnostic("error", code, message, file, line, 1, hint))

@@ -4,40 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.audience.rows import read_header
 from runner.audience.table import normalize_name
 from runner.campaign.model import FileRecipients
+from runner.document import Part
 from runner.source.storage import iterate_content
 
 if TYPE_CHECKING:
     from runner.campaign.model import Campaign
 
 
-@dataclass(frozen=True, slots=True)
-class AudienceTrace:
+class AudienceTrace(Part, frozen=True, array_like=True):
     """The columns of an audience's files, by their names for comparison, and a digest of what it holds."""
 
-    columns: frozenset[str]
+    columns: tuple[str, ...]
     digest: str
 
-    def write(self) -> str:
-        """Return it as text, for the ledger."""
-        return json.dumps([sorted(self.columns), self.digest])
-
-    def add_columns(self, before: AudienceTrace | None) -> AudienceTrace:
+    def add_columns(self, before: AudienceTrace) -> AudienceTrace:
         """Return it with the columns of an earlier one, too: texts may have used them."""
-        return self if before is None else AudienceTrace(self.columns | before.columns, self.digest)
-
-
-def read_trace(text: str | None) -> AudienceTrace | None:
-    """Return a trace from its text; None for none."""
-    if text is None:
-        return None
-    columns, digest = json.loads(text)
-    return AudienceTrace(frozenset(columns), digest)
+        return self.replace(columns=tuple(sorted({*self.columns, *before.columns})))
 
 
 def trace_audience(campaign: Campaign) -> AudienceTrace:
@@ -59,4 +46,4 @@ def trace_audience(campaign: Campaign) -> AudienceTrace:
                     digest.update(part)
             except OSError:
                 digest.update(b"unreadable")
-    return AudienceTrace(frozenset(columns), digest.hexdigest())
+    return AudienceTrace(tuple(sorted(columns)), digest.hexdigest())

@@ -39,7 +39,7 @@ class Endings:
         self._last: set[tuple[str, str]] = set()
         self._concluding: dict[tuple[str, str], set[str]] = defaultdict(set)
         for message in campaign.messages:
-            for sent in (message, *campaign.list_arms(message.id).values()):
+            for sent in campaign.list_written(message):
                 if sent.questions:
                     self._last.add((message.id, sent.questions[-1].tag))
                 for question in sent.questions:

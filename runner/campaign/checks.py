@@ -18,14 +18,13 @@ from runner.campaign.message_model import SCORED, AnswerCondition
 from runner.campaign.model import FileRecipients, RecipientSource
 from runner.campaign.translations import find_translation_problems
 from runner.campaign.variants import find_problems
-from runner.source.diagnostic import Diagnostic, Position
+from runner.source.diagnostic import CellProblem, Diagnostic, Position
 from runner.source.json_schema import schema_text
 from runner.source.normalize import fold_answer, normalize_to_word, suggest
 from runner.source.quantity import write_share
 from runner.timing.dates import read_time
 from runner.timing.schedule import Schedule, read_schedule
 from runner.timing.window import Calendar, LocalWindow
-from runner.timing.zone import NameProblem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -91,28 +90,23 @@ def _check_yes(source: FileRecipients, document: YamlDocument, path: list[Key]) 
     """Yield a problem for each word below `yes` that says no. An x may be a tick, if a campaign says so."""
     for index, word in enumerate(source.consent.yes if source.consent is not None else ()):
         if is_refusal(word) and fold_word(word) != "x":
-            yield document.position([*path, index]).problem(
-                "consent-yes-says-no",
-                f"{word!r} is a word for no consent, and stands below `yes`",
-                "take it out; if people did agree, say so in the file in other words",
-            )
+            words = f"{word!r} is a word for no consent, and stands below `yes`"
+            hint = "take it out; if people did agree, say so in the file in other words"
+            yield document.position([*path, index]).problem("consent-yes-says-no", words, hint)
 
 
 def _check_file_name(campaign: Campaign) -> Iterator[Diagnostic]:
     """Yield a problem if the campaign's lockfile would have a longer name than file systems allow."""
     if len(os.fsencode(campaign.file.stem)) > _LONGEST_STEM:
-        yield Position(campaign.file, 1, 1).problem(
-            "campaign-file-name",
-            "the file's name is too long: its lockfile, which is named after it, could not be written",
-            f"rename it: at most {_LONGEST_STEM} bytes before its ending; `name:` keeps its record",
-        )
+        words = "the file's name is too long: its lockfile, which is named after it, could not be written"
+        hint = f"rename it: at most {_LONGEST_STEM} bytes before its ending; `name:` keeps its record"
+        yield Position(campaign.file, 1, 1).problem("campaign-file-name", words, hint)
 
 
 def _check_tags(campaign: Campaign) -> Iterator[Diagnostic]:
     """Yield a problem for each message whose tag is too long with the wave at its end."""
     for message in campaign.messages:
-        tags = {one.tag for one in (message, *campaign.list_arms(message.id).values())}
-        if any(len(tag) > _LONGEST_TAG for tag in tags):
+        if any(len(one.tag) > _LONGEST_TAG for one in campaign.list_written(message)):
             text = (
                 f"the tag of `{message.id}` has more than {_LONGEST_TAG} characters with the wave at its end"
             )
@@ -262,7 +256,7 @@ def _check_dates(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnos
     for name in sorted(campaign.date_columns & campaign.vars.keys()):
         written = str(campaign.vars[name])
         problem = read_time(written)
-        if isinstance(problem, NameProblem):
+        if isinstance(problem, CellProblem):
             words = f"the date {written!r} is refused: {problem.reason}"
             yield document.position(["vars", name]).problem("when-date", words, problem.hint)
 
@@ -271,7 +265,7 @@ def _check_score(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnos
     asked = [
         question
         for message in campaign.messages
-        for one in (message, *campaign.list_arms(message.id).values())
+        for one in campaign.list_written(message)
         for question in one.questions
     ]
     if campaign.score_target is not None:
@@ -383,31 +377,25 @@ def _check_retention(campaign: Campaign) -> Iterator[Diagnostic]:
 def _check_sample(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
     if campaign.sample is not None and campaign.renamed_from and "seed" not in document.data["sample"]:
         former = campaign.renamed_from[-1]
-        yield document.position(["sample"]).problem(
-            "sample-seed",
-            "the sample has no `seed`: with the campaign's new name for one, other people would be drawn",
-            f"write `seed: {former}` to go on with the people drawn so far, or a new one to draw anew",
-        )
+        words = "the sample has no `seed`: with the campaign's new name for one, other people would be drawn"
+        hint = f"write `seed: {former}` to go on with the people drawn so far, or a new one to draw anew"
+        yield document.position(["sample"]).problem("sample-seed", words, hint)
     if campaign.sample is not None and campaign.sample.share == 0:
         words = "a sample of 0% texts nobody, ever"
         yield campaign.sample.position.problem("sample-nobody", words, "write a share above 0%, as in 10%")
     if campaign.limits.completes is not None and not campaign.list_surveys():
-        yield document.position(["limits", "completes"]).problem(
-            "limits-completes",
-            "`completes` counts people who answer, and no message asks anything",
-            "take it out, or write `questions`",
-        )
+        words = "`completes` counts people who answer, and no message asks anything"
+        hint = "take it out, or write `questions`"
+        yield document.position(["limits", "completes"]).problem("limits-completes", words, hint)
 
 
 def _check_rollout(campaign: Campaign, rollout: Rollout) -> Iterator[Diagnostic]:
     former = campaign.renamed_from
     for message in campaign.messages:
         if message.when is not None:
-            yield rollout.position.problem(
-                "rollout-when",
-                f"`{message.id}` goes to each person at a time of their own (`when`): no step would end",
-                "take the rollout out, or put the message into a campaign of its own",
-            )
+            words = f"`{message.id}` goes to each person at a time of their own (`when`): no step would end"
+            hint = "take the rollout out, or put the message into a campaign of its own"
+            yield rollout.position.problem("rollout-when", words, hint)
     if former and not rollout.is_seeded:
         yield rollout.position.problem(
             "rollout-seed",
@@ -429,29 +417,22 @@ def _check_rollout(campaign: Campaign, rollout: Rollout) -> Iterator[Diagnostic]
 def _check_steps(steps: Sequence[RolloutStep]) -> Iterator[Diagnostic]:
     for before, step in pairwise(steps):
         if step.share <= before.share:
-            yield step.position.problem(
-                "rollout-shares",
-                f"steps grow, and {write_share(step.share)} is not more than {write_share(before.share)}",
-                "each share counts the people of the steps before it, too: write a larger one",
-            )
+            words = f"steps grow, and {write_share(step.share)} is not more than {write_share(before.share)}"
+            hint = "each share counts the people of the steps before it, too: write a larger one"
+            yield step.position.problem("rollout-shares", words, hint)
         if before.hold is None:
-            yield before.position.problem(
-                "rollout-hold-missing",
-                f"the step of {write_share(before.share)} does not say how long it is watched",
-                "add the time in which people may opt out, as in {share: 1%, hold: 2h}",
-            )
+            words = f"the step of {write_share(before.share)} does not say how long it is watched"
+            hint = "add the time in which people may opt out, as in {share: 1%, hold: 2h}"
+            yield before.position.problem("rollout-hold-missing", words, hint)
     last = steps[-1]
     if not steps[0].share > 0 or last.share > 1:
         step = last if last.share > 1 else steps[0]
         words = f"{write_share(step.share)} is no share of the audience"
         yield step.position.problem("rollout-shares", words, "write shares above 0% and up to 100%")
     elif last.share < 1:
-        yield last.position.problem(
-            "rollout-part",
-            f"the last step is {write_share(last.share)}: the others are never texted",
-            "add `{share: 100%}` for everybody; to text a part of the audience only, use `sample`",
-            "warning",
-        )
+        words = f"the last step is {write_share(last.share)}: the others are never texted"
+        hint = "add `{share: 100%}` for everybody; to text a part of the audience only, use `sample`"
+        yield last.position.problem("rollout-part", words, hint, "warning")
     if last.hold is not None:
         words = "the `hold` of the last step changes nothing: no step comes after it"
         yield last.position.problem("rollout-hold-last", words, "take it out", "warning")
@@ -460,11 +441,9 @@ def _check_steps(steps: Sequence[RolloutStep]) -> Iterator[Diagnostic]:
 def _check_policy(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
     policy = campaign.policy
     if policy.timezone_unknown == "campaign" and campaign.schedule.timezone is None:
-        yield document.position(["policy", "timezone_unknown"]).problem(
-            "policy-timezone",
-            "`timezone_unknown: campaign` needs the campaign's time zone, and `schedule` names none",
-            "add `timezone` to `schedule`, such as America/New_York",
-        )
+        words = "`timezone_unknown: campaign` needs the campaign's time zone, and `schedule` names none"
+        hint = "add `timezone` to `schedule`, such as America/New_York"
+        yield document.position(["policy", "timezone_unknown"]).problem("policy-timezone", words, hint)
     if policy.consent == "required" and all(source.consent is None for source in campaign.recipients):
         yield document.position(["policy", "consent"]).problem(
             "policy-consent",

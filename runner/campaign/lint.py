@@ -20,7 +20,6 @@ from runner.text.template import TextCompiler
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from runner.campaign.message_model import Message
     from runner.campaign.model import Campaign
     from runner.source.diagnostic import Diagnostic, Position, Problems
     from runner.timing.legal_hours import LawBook
@@ -126,16 +125,9 @@ def find_lint(campaign: Campaign, law: LawBook, list_places: ListPlaces) -> Iter
                 yield place.problem(code, words, hint, "warning")
 
 
-def _list_sent(campaign: Campaign, message: Message) -> Iterator[Message]:
-    """Yield a message as it is sent, in each arm and language."""
-    codes = (None,) if campaign.languages is None else campaign.languages.known
-    for varied in campaign.list_arms(message.id).values() or (message,):
-        yield from (varied if code is None else varied.in_language(code) for code in codes)
-
-
 def _find_lacking(campaign: Campaign, compiler: TextCompiler) -> Iterator[tuple[Position, set[str]]]:
     """Yield the first texts of the first message, by their places, with what each does not say."""
-    for sent in _list_sent(campaign, campaign.messages[0]):
+    for sent in campaign.iterate_sent(campaign.messages[0]):
         texts = [one for one in (sent.text, sent.introduction) if one] + [
             one.text for one in sent.questions[:1]
         ]
@@ -186,7 +178,7 @@ def _list_asking(
 
 def _find_links(campaign: Campaign, compiler: TextCompiler) -> Iterator[Diagnostic]:
     """Yield links that carriers filter, or that anyone on the way can change."""
-    for sent in (one for message in campaign.messages for one in _list_sent(campaign, message)):
+    for sent in (one for message in campaign.messages for one in campaign.iterate_sent(message)):
         for text in sent.iterate_texts():
             said = compiler.outline(text, campaign.vars)
             for pattern, code, words, hint in _LINKS:
@@ -204,7 +196,7 @@ def _find_personal_tags(campaign: Campaign) -> Iterator[Diagnostic]:
     for message in campaign.messages:
         named += [("id", message.id, message.position)]
         named += [("tag", tag, message.position) for tag in campaign.list_tags(message.id)]
-        for sent in campaign.list_arms(message.id).values() or (message,):
+        for sent in campaign.list_written(message):
             named += [("question's tag", one.tag, one.text.position) for one in sent.questions]
     regions = list_regions(campaign.recipients)
     for kind, name, place in named:

@@ -50,7 +50,7 @@ from runner.campaign.rules import find_broken_rules, name_taker, read_rules
 from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
 from runner.campaign.values import READERS, read_consent, read_consent_columns, read_times, read_value
-from runner.source.diagnostic import Diagnostic, Position
+from runner.source.diagnostic import Diagnostic, Position, ProblemError
 from runner.source.encrypted import is_encrypted
 from runner.source.normalize import fold_answer
 from runner.source.quantity import parse_share
@@ -63,7 +63,7 @@ from runner.source.storage import (
     reading_root,
     stamp_file,
 )
-from runner.source.yaml import Key, YamlDocument, YamlProblemError, pause_collector, read_yaml
+from runner.source.yaml import Key, YamlDocument, pause_collector, read_yaml
 from runner.timing.schedule import DateRule
 
 if TYPE_CHECKING:
@@ -99,9 +99,10 @@ def load_campaign(
     roots = (reading_root(file, current=current), *(each for each in allowed if isinstance(each, Path)))
     urls = tuple(each for each in allowed if isinstance(each, str))
     stamp = stamp_file(str(file))
-    document, unread = _read_document(file, roots)
-    if document is None:
-        return None, unread
+    try:
+        document = read_yaml(read_text(file, roots), file)
+    except ProblemError as error:
+        return None, [*error.diagnostics]
     slips = list(find_slips(document))
     rules, wrong = read_rules(document, current)
     problems = [*document.problems, *find_schema_problems(document)]
@@ -118,7 +119,8 @@ def load_campaign(
         problems.extend(_check_rest(campaign, roots, urls, knows_audience=knows_audience))
         return None, problems
     is_whole = needs_audience or not any(one.code == _NO_FILE for one in problems)
-    campaign = replace(_expand_patterns(campaign, is_whole=is_whole), stamp=stamp)
+    recipients, exclude = (tuple(expand_files(each)) for each in (campaign.recipients, campaign.exclude))
+    campaign = replace(campaign, recipients=recipients, exclude=exclude, stamp=stamp)
     problems.extend(_check_audience(campaign, needs_audience=needs_audience, is_whole=is_whole))
     return None if _has_errors(problems) else replace(campaign, digest=_digest(document.data)), problems
 
@@ -129,16 +131,6 @@ def _check_audience(campaign: Campaign, *, needs_audience: bool, is_whole: bool)
         yield from find_closed_files(campaign)
     is_known = is_whole and not any(map(is_sealed, list_encrypted(campaign)))
     yield from find_reference_problems(campaign, knows_audience=is_known)
-
-
-def _read_document(file: Path, roots: tuple[Path, ...]) -> tuple[YamlDocument | None, list[Diagnostic]]:
-    text, problem = read_text(file, roots)
-    if text is None:
-        return None, [problem] if problem else []
-    try:
-        return read_yaml(text, file), []
-    except YamlProblemError as error:
-        return None, [error.diagnostic]
 
 
 def _has_errors(problems: list[Diagnostic]) -> bool:
@@ -155,18 +147,6 @@ def _tolerate(problem: Diagnostic) -> Diagnostic:
     return replace(
         problem, severity="warning", hint="reports need it for --by, comments and files of answers"
     )
-
-
-def _expand_patterns(campaign: Campaign, *, is_whole: bool) -> Campaign:
-    """Return a campaign with files in place of patterns; unless `is_whole`, one without a file stays."""
-
-    def expand(sources: tuple[RecipientSource, ...]) -> Iterator[RecipientSource]:
-        for source in sources:
-            found = tuple(expand_files([source]))
-            yield from found if found or is_whole else (source,)
-
-    recipients, exclude = (tuple(expand(each)) for each in (campaign.recipients, campaign.exclude))
-    return replace(campaign, recipients=recipients, exclude=exclude)
 
 
 _READ_BY_REPORTS = frozenset(
@@ -220,10 +200,9 @@ def _read_renaming(item: dict[str, Any]) -> dict[str, Any]:
 def read_names(file: Path, *, current: Path, allowed: tuple[Path | str, ...] = ()) -> tuple[str, ...]:
     """Return the names whose record a campaign file claims; for an unreadable file, its own name."""
     roots = (reading_root(file, current=current), *(each for each in allowed if isinstance(each, Path)))
-    text, _ = read_text(file, roots)
     try:
-        data = None if text is None else read_yaml(text, file).data
-    except YamlProblemError:
+        data = read_yaml(read_text(file, roots), file).data
+    except ProblemError:
         data = None
     if not isinstance(data, dict):
         return (derive_name(file),)
@@ -232,28 +211,32 @@ def read_names(file: Path, *, current: Path, allowed: tuple[Path | str, ...] = (
     return tuple(name for name in names if isinstance(name, str))
 
 
-def read_text(
-    file: Path, roots: tuple[Path, ...], what: str = "campaign"
-) -> tuple[str | None, Diagnostic | None]:
-    """Return the text of a file below some folders, or the problem; `what` is the file's kind, in words."""
+def read_text(file: Path, roots: tuple[Path, ...], what: str = "campaign") -> str:
+    """Return the text of a file below some folders; `what` is the file's kind, in words.
+
+    Raises:
+        ProblemError: it cannot be read, or must not be.
+    """
     start = Position(file, 1, 1)
     is_hidden = is_hidden_below(file, roots)
     if is_hidden and not is_written_hidden(file, roots[0]):  # a named file is read, even if hidden
         message = f"this {what} is a link to a file that {HIDDEN}"
-        return None, start.problem("path-hidden", message, f"write the {what} here")
+        raise ProblemError(start.problem("path-hidden", message, f"write the {what} here"))
     if not is_hidden and not is_readable_below(file, roots):
         message = f"this {what} is a link to a file outside the repository"
-        return None, start.problem("path-outside", message, "use --allow-path to widen what may be read")
+        hint = "use --allow-path to widen what may be read"
+        raise ProblemError(start.problem("path-outside", message, hint))
     try:
         raw = file.read_bytes()
     except OSError as error:
-        return None, start.problem("campaign-unreadable", f"this file cannot be read: {error.strerror}")
+        words = f"this file cannot be read: {error.strerror}"
+        raise ProblemError(start.problem("campaign-unreadable", words)) from None
     try:
-        return raw.decode("utf-8-sig"), None
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        place = Position(file, line, 1)
-        return None, place.problem("campaign-encoding", "this file is not UTF-8", "save it as UTF-8")
+        place, hint = Position(file, line, 1), "save it as UTF-8"
+        raise ProblemError(place.problem("campaign-encoding", "this file is not UTF-8", hint)) from None
 
 
 class _Reader:
@@ -316,12 +299,10 @@ class _Reader:
             return self._file(row)
         return InlineRecipient(
             row["phone"],
-            row.get("region"),
-            row.get("vars", {}),
-            self._position(row, "phone"),
-            row.get("timezone"),
-            read_consent(row["consent"]) if "consent" in row else None,
-            row.get("language"),
+            vars=row.get("vars", {}),
+            position=self._position(row, "phone"),
+            consent=read_consent(row["consent"]) if "consent" in row else None,
+            **{key: row.get(key) for key in ("region", "timezone", "language")},
         )
 
     def _file(self, row: dict[str, Any]) -> FileRecipients:
@@ -331,18 +312,12 @@ class _Reader:
         return FileRecipients(
             path,
             row.get("phone_column", "phone"),
-            row.get("region"),
-            self._position(row, "csv"),
-            row.get("timezone_column"),
-            read_consent_columns(row["consent"]) if "consent" in row else None,
-            str(path.absolute()) if has_path else written,
-            row.get("region_column"),
-            row.get("encoding"),
+            position=self._position(row, "csv"),
+            consent=read_consent_columns(row["consent"]) if "consent" in row else None,
+            location=str(path.absolute()) if has_path else written,
             skips_invalid=row.get("invalid_rows") == "skip",
-            phone_form=row.get("phone_form"),
-            language_column=row.get("language_column"),
-            rows=row.get("rows"),
             rows_position=self._position(row, "rows") if "rows" in row else None,
+            **{key: row.get(key) for key in _KEYS_OF_FILES},
             # Others have no need for it, and may go to a cluster.
             identity=self._identity if is_encrypted(written) else "",
         )
@@ -457,6 +432,8 @@ class _Reader:
 
 
 _TEXTS = frozenset(("text", "introduction", "conclusion", "conclude_on"))
+_COLUMNS = ("timezone_column", "region_column", "language_column")
+_KEYS_OF_FILES = ("region", *_COLUMNS, "encoding", "phone_form", "rows")
 
 
 def _translate_as_response(ending: TemplateText, responses: Iterable[TemplateText]) -> TemplateText:

@@ -133,6 +133,11 @@ class FileRecipients:
         return {key: name for key, name in named.items() if name is not None}
 
     @property
+    def country(self) -> str | None:
+        """The country of numbers in national form, ISO 3166-1."""
+        return self.region
+
+    @property
     def url(self) -> str | None:
         """Its URL; None if it is a path."""
         return self.location if "://" in self.location else None
@@ -463,7 +468,7 @@ class Campaign:
 
     def asks(self, message: Message) -> bool:
         """Return whether a message has questions, in any arm."""
-        return any(one.questions for one in (message, *self.list_arms(message.id).values()))
+        return any(one.questions for one in self.list_written(message))
 
     def list_arms(self, message_id: str) -> dict[str, Message]:
         """Return a message as each arm of the experiment sends it; empty if it has no arms."""
@@ -472,9 +477,13 @@ class Campaign:
         message = next(message for message in self.messages if message.id == message_id)
         return {arm.id: arm.apply_to(message) for arm in self.variants.arms}
 
+    def list_written(self, message: Message) -> tuple[Message, ...]:
+        """Return a message as it stands, and as each arm sends it."""
+        return (message, *self.list_arms(message.id).values())
+
     def iterate_sent(self, message: Message) -> Iterator[Message]:
-        """Yield a message with the single texts that are sent: its own and each arm's, in each language."""
-        for one in (message, *self.list_arms(message.id).values()):
+        """Yield a message as it is sent, in each arm and language."""
+        for one in self.list_arms(message.id).values() or (message,):
             if self.languages is None:
                 yield one
             else:

@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.campaign.rule_model import AppliedDefault, CampaignRules, RequiredRule
-from runner.source.diagnostic import Position
+from runner.source.diagnostic import Position, ProblemError
 from runner.source.json_schema import schema_text, write_flow
 from runner.source.money import parse_money
 from runner.source.quantity import parse_duration, parse_share
 from runner.source.storage import stamp_file
 from runner.source.targets_file import (
     TARGETS_FILE,
-    TargetsProblemError,
     list_targets_files,
     read_targets_file,
 )
@@ -57,7 +56,7 @@ def read_rules(document: YamlDocument, current: Path) -> tuple[CampaignRules, li
     for file in files:
         try:
             found = read_targets_file(file)
-        except TargetsProblemError as error:
+        except ProblemError as error:
             wrong.extend(error.diagnostics)
             continue
         if found is not None and file in giving:
@@ -143,10 +142,6 @@ class _Check(NamedTuple):
     describe: Callable[[Any], str]
 
 
-def _limit(section: str) -> _Check:
-    return _Check(section, _is_at_most, lambda bound: f"at most {bound:,}")
-
-
 def _is_at_most(value: Any, bound: int) -> bool:
     most = value.get("most") if isinstance(value, dict) else value
     return most is not None and most <= bound
@@ -210,7 +205,8 @@ _CHECKS: dict[str, _Check] = {
     ),
     "send_between": _Check("schedule", _is_inside, lambda bound: f"hours from {bound[0]} to {bound[1]}"),
     **dict.fromkeys(
-        ("recipients", "renders", "segments_per_message", "recipients_per_send"), _limit("limits")
+        ("recipients", "renders", "segments_per_message", "recipients_per_send"),
+        _Check("limits", _is_at_most, lambda bound: f"at most {bound:,}"),
     ),
 }
 """The checks of rules by name, which is that of the key; others need the plan or the target."""

@@ -78,18 +78,16 @@ def _find_hidden(document: YamlDocument) -> Iterator[Diagnostic]:
             name = unicodedata.name(found[0], "a character without a name")
             words = f"U+{ord(found[0]):04X} ({name}) cannot be seen here, and would be sent"
             hint = f"remove it; in double quotes, `\\u{ord(found[0]):04X}` is the same for all to see"
-            yield Position(document.file, number, found.start() + 1).problem(
-                "text-hidden", words, hint, "warning"
-            )
+            place = Position(document.file, number, found.start() + 1)
+            yield place.problem("text-hidden", words, hint, "warning")
         for word in _WORD.finditer(line):
             odd = _FOREIGN.search(word[0])
             if odd is not None and _LATIN.search(word[0]):
                 name = unicodedata.name(odd[0])
                 words = f"{odd[0]!r} in {word[0]!r} is {name}, between Latin letters"
                 place = Position(document.file, number, word.start() + odd.start() + 1)
-                yield place.problem(
-                    "text-lookalike", words, "write the whole word in one alphabet", "warning"
-                )
+                hint = "write the whole word in one alphabet"
+                yield place.problem("text-lookalike", words, hint, "warning")
 
 
 def _iterate_texts(document: YamlDocument, container: Any, role: str) -> Iterator[_Scalar]:

@@ -44,7 +44,7 @@ def find_reference_problems(campaign: Campaign, *, knows_audience: bool = True) 
     """
     checker = _Checker(campaign, knows_audience=knows_audience)
     for message in campaign.messages:
-        for varied in (message, *campaign.list_arms(message.id).values()):
+        for varied in campaign.list_written(message):
             yield from checker.check(varied)
     yield from find_condition_problems(campaign, checker.compiler)
 

@@ -31,9 +31,7 @@ def is_language_tag(written: str) -> bool:
 
 def find_translation_problems(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
     """Yield what is wrong with a campaign's languages, and with texts by language."""
-    messages = [
-        one for message in campaign.messages for one in (message, *campaign.list_arms(message.id).values())
-    ]
+    messages = [one for message in campaign.messages for one in campaign.list_written(message)]
     texts: dict[object, TemplateText] = {}
     for text in (text for message in messages for text in message.iterate_texts() if text.by_language):
         # The texts of `conclude_on` may be those of a response.

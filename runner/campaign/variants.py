@@ -39,7 +39,7 @@ class Draw:
         # A power of two only shifts a float's exponent.
         self._control_below = int(variants.holdout * SHARES)
         self._arms = [
-            (arm, arm.weight, _start_hash(variants.seed, "arm", arm.id))
+            (arm.id, arm.weight, _start_hash(variants.seed, "arm", arm.id))
             for arm in sorted(variants.arms, key=lambda arm: arm.id)
             if arm.weight > 0
         ]
@@ -48,8 +48,8 @@ class Draw:
         """Return whether a recipient (E.164) gets nothing; independent of arms, and kept at larger shares."""
         return _read_word(self._holdout, phone.encode()) < self._control_below
 
-    def choose_arm(self, phone: str) -> Arm | None:
-        """Return the arm of a recipient (E.164), in the control group or not; None if there are no arms."""
+    def choose_arm(self, phone: str) -> str | None:
+        """Return the arm's id of a recipient (E.164), in the control group or not; None without arms."""
         written = phone.encode()
         chosen, least = None, math.inf
         for arm, weight, started in self._arms:
@@ -77,24 +77,17 @@ def find_problems(variants: Variants, messages: Sequence[Message]) -> Iterator[D
     message = next((message for message in messages if message.id == variants.of), None)
     if message is None and variants.of is not None:
         known = ", ".join(message.id for message in messages)
-        yield variants.position.problem(
-            "variants-of-unknown",
-            f"`of` names no message: there is no {variants.of!r}",
-            f"name one of: {known}",
-        )
+        words = f"`of` names no message: there is no {variants.of!r}"
+        yield variants.position.problem("variants-of-unknown", words, f"name one of: {known}")
     if variants.analysis is not None and not _has_day(variants.analysis):
-        yield variants.analysis.position.problem(
-            "variants-analysis-day",
-            f"`analysis.at` is a day that does not exist: {variants.analysis.at}",
-            "write a day of the calendar, as in 2026-12-15",
-        )
+        words = f"`analysis.at` is a day that does not exist: {variants.analysis.at}"
+        hint = "write a day of the calendar, as in 2026-12-15"
+        yield variants.analysis.position.problem("variants-analysis-day", words, hint)
     yield from _find_arm_problems(variants.arms, message)
     if variants.arms and not any(arm.weight > 0 for arm in variants.arms):
-        yield variants.arms[0].position.problem(
-            "variants-weightless",
-            "no arm has a weight above 0: nobody would get the message",
-            "give at least one arm `weight: 1`",
-        )
+        words = "no arm has a weight above 0: nobody would get the message"
+        hint = "give at least one arm `weight: 1`"
+        yield variants.arms[0].position.problem("variants-weightless", words, hint)
 
 
 def _find_arm_problems(arms: Sequence[Arm], message: Message | None) -> Iterator[Diagnostic]:
@@ -102,11 +95,9 @@ def _find_arm_problems(arms: Sequence[Arm], message: Message | None) -> Iterator
     for arm in arms:
         count[arm.id] += 1
         if count[arm.id] == 2:  # noqa: PLR2004  the second one is the first that is wrong
-            yield arm.position.problem(
-                "variants-arm-repeated",
-                f"two arms have the id {arm.id!r}",
-                "the id is part of the draw: give each arm its own",
-            )
+            words = f"two arms have the id {arm.id!r}"
+            hint = "the id is part of the draw: give each arm its own"
+            yield arm.position.problem("variants-arm-repeated", words, hint)
         if message is not None and _mixes_kinds(arm, message):
             yield arm.position.problem(
                 "variants-arm-kind",

@@ -25,13 +25,10 @@ from runner.source.yaml import pause_collector
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from runner.audience.audience import Role, Row
+    from runner.audience.audience import PlacedRow, Role
     from runner.campaign.model import Campaign, RecipientSource
     from runner.cluster.folder import SharedFolder
     from runner.execution import Executor
-
-    ScatteredRow = tuple[int, Row]
-    """A row behind the index of its source."""
 
 _FILE_ROWS = 1 << 16
 """The most rows of a scattered file, which a worker keeps in memory until it is written."""
@@ -45,13 +42,13 @@ _ROW_BYTES = 50
 """A low estimate: partitions that are too small cost less than those that are too large."""
 
 
-def store_rows(folder: SharedFolder, name: str, parts: Sequence[Sequence[ScatteredRow]]) -> None:
+def store_rows(folder: SharedFolder, name: str, parts: Sequence[Sequence[PlacedRow]]) -> None:
     """Write rows by partition to a file: the sizes of the parts, then each part."""
     packed = [zlib.compress(pickle.dumps(part, pickle.HIGHEST_PROTOCOL), _LEVEL) for part in parts]
     folder.write(name, b"".join((array("Q", map(len, packed)).tobytes(), *packed)))
 
 
-def read_rows(folder: SharedFolder, name: str, partition: int, partitions: int) -> list[ScatteredRow]:
+def read_rows(folder: SharedFolder, name: str, partition: int, partitions: int) -> list[PlacedRow]:
     """Return the rows of one partition from a file; only that part is read."""
     sizes = array("Q")
     head = sizes.itemsize * partitions
@@ -59,7 +56,7 @@ def read_rows(folder: SharedFolder, name: str, partition: int, partitions: int) 
         sizes.frombytes(file.read(head))
         file.seek(head + sum(sizes[:partition]))
         packed = file.read(sizes[partition])
-    rows: list[ScatteredRow] = pickle.loads(zlib.decompress(packed))  # noqa: S301  see above
+    rows: list[PlacedRow] = pickle.loads(zlib.decompress(packed))  # noqa: S301  see above
     return rows
 
 
@@ -82,7 +79,7 @@ def scatter_sources(folder: SharedFolder, job_name: str, role: Role, sources: ra
     job, going = open_job(folder, job_name)
     names = going.names if role == "recipients" else frozenset[str]()
     found = Scattered(Problems(), AudienceTally(), [])
-    parts: list[list[ScatteredRow]] = [[] for _ in range(job.partitions)]
+    parts: list[list[PlacedRow]] = [[] for _ in range(job.partitions)]
     held = 0
 
     def flush() -> None:

@@ -18,17 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.audience.audience import AudienceTally, OtherDates, Recipient, describe_dates
-from runner.audience.consent import ConsentChanges
-from runner.audience.rows import leave_out_blank
-from runner.campaign.model import InlineRecipient
+from runner.audience.audience import AudienceTally, find_consent_changes, find_other_dates, unite_rows
 from runner.cluster.audience_scatter import read_rows, scatter_audience
 from runner.cluster.plan_job import open_job, store_job
 from runner.errors import StorageError
 from runner.plan.cost import find_countries
 from runner.plan.model import PlannedLaunch
 from runner.plan.plan_context import TextedPeople
-from runner.plan.plan_counts import LaunchSizes, count_assignments
+from runner.plan.plan_counts import LaunchSizes
 from runner.plan.planner import AudiencePass, Division, PlannedPartition, plan_partitions
 from runner.source.diagnostic import Problems
 from runner.source.yaml import pause_collector
@@ -36,13 +33,10 @@ from runner.text.payload import Payload, RowReporter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import date, datetime
+    from datetime import datetime
 
-    from runner.audience.audience import Role
-    from runner.audience.consent import ConsentChange
+    from runner.audience.audience import PlacedRow, Role
     from runner.campaign.message_model import Message
-    from runner.campaign.model import Campaign
-    from runner.cluster.audience_scatter import ScatteredRow
     from runner.cluster.folder import SharedFolder
     from runner.cluster.plan_job import PlanJob
     from runner.execution import Executor
@@ -60,64 +54,6 @@ _LEVEL = 1
 """Of compression: the fastest."""
 
 
-class PartitionAudience:
-    """The people of one partition, each once, by their first row, of `rows` in the order of the audience.
-
-    Attributes:
-        duplicates: repeated rows, up to the last person yielded.
-    """
-
-    def __init__(self, campaign: Campaign, rows: Sequence[ScatteredRow]) -> None:
-        self._campaign = campaign
-        self._rows = rows
-        self._shared = leave_out_blank(campaign.vars)
-        sources = campaign.recipients
-        self._places = [
-            one.position.file if isinstance(one, InlineRecipient) else one.path for one in sources
-        ]
-        self.duplicates = 0
-
-    def iterate_people(self, last_day: date | None, problems: Problems) -> Iterator[Recipient]:
-        """Yield the people; note people whose last row has another consent.
-
-        `last_day` is the latest valid day of consent; None if any day will do.
-        """
-        changes = self._find_consent_changes(last_day)
-        dates = OtherDates(self._campaign)
-        for row in self._rows if self._campaign.date_columns else ():
-            dates.add(self._read(row))
-        seen: set[str] = set()
-        for row in self._rows:
-            recipient = self._read(row)
-            if recipient.phone in seen:
-                self.duplicates += 1
-                continue
-            seen.add(recipient.phone)
-            number = int(recipient.phone)
-            if (change := changes.get(number)) is not None:
-                problems.add(change.note(self._campaign.recipients, recipient.file, recipient.line))
-                has_consent, day, until = change.consent
-                recipient = recipient._replace(has_consent=has_consent, consent_day=day, consent_until=until)
-            if number in dates.found:
-                recipient = recipient._replace(others=dates.found[number])
-                problems.extend(describe_dates(recipient))
-            yield recipient
-
-    def _read(self, row: ScatteredRow) -> Recipient:
-        index, (line, phone, given, timezone, region, language, consent) = row
-        variables = {**self._shared, **given} if self._shared else given
-        place = self._places[index]
-        return Recipient(phone, variables, index, place, line, timezone, region, *consent, language=language)
-
-    def _find_consent_changes(self, last_day: date | None) -> Mapping[int, ConsentChange]:
-        changes = ConsentChanges(last_day)
-        for index, (line, phone, *_, consent) in (
-            self._rows if self._campaign.policy.consent == "required" else ()
-        ):
-            changes.add(int(phone), consent, index, line)
-        return changes.found
-
-
 @pause_collector()
 def plan_partition(
     folder: SharedFolder, name: str, recipients: Sequence[str], excluded: Sequence[str], partition: int
@@ -125,28 +61,25 @@ def plan_partition(
     """Plan one partition of a stored job, from scattered files in the order of the audience."""
     job, whole = open_job(folder, name)
 
-    def read(files: Sequence[str]) -> list[ScatteredRow]:
+    def read(files: Sequence[str]) -> list[PlacedRow]:
         return [row for file in files for row in read_rows(folder, file, partition, job.partitions)]
 
-    audience = PartitionAudience(job.campaign, read(recipients))
+    rows, tally = read(recipients), AudienceTally()
     planned = [_read_texted(before, files[partition]) for before, files in job.before]
     going = AudiencePass(job.campaign, whole.compiled, job.options, replace(job.context, planned=planned))
     problems = Problems()
     reporter = RowReporter(job.campaign, problems, Problems())
     barred = frozenset(phone for _, (_, phone, *_) in read(excluded))
     decider = going.make_assigner(barred, job.known, job.key)
-    assigned = going.iterate(audience.iterate_people(going.last_consent, problems), decider, reporter, None)
+    changes = find_consent_changes(job.campaign, going.last_consent, rows)
+    repeated = unite_rows(job.campaign, rows, Problems(), AudienceTally(), keeps_repeats=True)
+    others = find_other_dates(job.campaign, repeated)
+    people = unite_rows(job.campaign, rows, problems, tally, changes, others)
+    assigned = going.iterate(people, decider, reporter, None)
     groups: dict[_Alike, tuple[Payload, list[str]]] = {}
-    sizes = [LaunchSizes() for _ in going.compiled]
-    counts = count_assignments(
-        _gather(assigned, groups, job.options.prices) if job.keeps_launches else assigned,
-        sizes,
-        going.per_send,
-        len(barred),
-        job.options.prices,
-        going.senders,
-    )
-    found = PlannedPartition(counts, problems, reporter.said, audience.duplicates)
+    assigned = _gather(assigned, groups, going.prices) if job.keeps_launches else assigned
+    counts = going.count(assigned, [LaunchSizes() for _ in going.compiled], decider)
+    found = PlannedPartition(counts, problems, reporter.said, tally.duplicates)
     if job.keeps_launches:
         content = pickle.dumps(_list_launches(groups, going), pickle.HIGHEST_PROTOCOL)
         file = f"{name}-{partition:05}.launches"

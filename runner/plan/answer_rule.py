@@ -104,7 +104,7 @@ class AnswerRule:
         self._places = places
         self._unresolved = [known.unresolved.get(one, ()) for one in places]
         self._asking = [context.earlier[one] for one in places if one in context.earlier]
-        self._now = context.planned_at or context.now
+        self._now = context.due_by
         ids = [one.id for one in campaign.messages]
         # An answer to a message above that one may be older.
         is_first = all(ids.index(one) >= ids.index(after.message) for one in places)
@@ -179,13 +179,13 @@ def find_rules(
     campaign: Campaign,
     compiled: Sequence[CompiledMessage],
     known: RecordedDeliveries,
-    context: PlanContext | None,
+    context: PlanContext,
 ) -> dict[int, AnswerRule]:
     """Return the rules of follow-ups that go by an answer, by their place among the planned messages."""
     places = {one.message.id: index for index, one in enumerate(compiled)}
     rules = {}
     for index, message in enumerate(one.message for one in compiled):
-        if isinstance(message.to, AnswerCondition) and message.after is not None and context is not None:
+        if isinstance(message.to, AnswerCondition) and message.after is not None:
             asking = {one.id: places.get(one.id) for one in campaign.list_asking(message)}
             rules[index] = AnswerRule(campaign, index, message.to, message.after, asking, known, context)
     return rules

@@ -137,15 +137,14 @@ class PlannedAudience(Part, frozen=True):
 
     @classmethod
     def of(
-        cls, traits: AudienceTraits, campaign: Campaign, names: Collection[str], context: PlanContext | None
+        cls, traits: AudienceTraits, campaign: Campaign, names: Collection[str], context: PlanContext
     ) -> PlannedAudience:
         """Return the audience of a campaign whose texts use the columns `names`."""
         default = None if campaign.languages is None else campaign.languages.default
-        opted_out, run = (None, None) if context is None else (context.opted_out, context.last_run)
         filled = traits.count_filled(names, default)
-        was_sent = context is not None and context.was_sent
-        last = _describe_last(run)
-        found = cls(traits.count_people(), traits.excluded, opted_out, filled, last, was_sent=was_sent)
+        last, was_sent = _describe_last(context.last_run), context.was_sent
+        people = traits.count_people()
+        found = cls(people, traits.excluded, context.opted_out, filled, last, was_sent=was_sent)
         broken = {one.figure for one in found._find_broken(campaign.limits.recipients)}
         told = (one.words for one in found._find_notable() if one.figure not in broken)
         return found.replace(differences=tuple(told))

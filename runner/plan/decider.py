@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from runner.audience.renumbering import list_forms
 from runner.campaign.variants import Draw, draw_shares
-from runner.ledger.fingerprint import FingerprintSet
 from runner.ledger.model import on_occasion
 from runner.plan.answer_rule import describe_unread, find_follows, find_rules
 from runner.plan.dates import Dates, rank_by_date
 from runner.plan.decisions import NEVER, Decision, Outlook, QueueRule, may_meet
 from runner.plan.model import Offer
 from runner.plan.personal_limits import PersonalLimits
-from runner.text.template import MissingVariablesError, TemplateProblemError
+from runner.source.diagnostic import ProblemError
+from runner.text.template import MissingVariablesError
 from runner.timing.dates import DatedText
 from runner.timing.decision import Defer, SendNow, Timekeeper
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from runner.audience.audience import ConsentDays, Recipient
     from runner.campaign.message_model import Message
     from runner.campaign.model import Campaign
-    from runner.ledger.fingerprint import TargetKey
+    from runner.ledger.fingerprint import FingerprintSet, TargetKey
     from runner.ledger.model import RecordedDeliveries
     from runner.plan.plan_context import PlanContext
     from runner.reasons import Disposition
@@ -51,8 +51,7 @@ class Decider:
         excluded: phones that are never texted, E.164.
         known: the recorded deliveries.
         key: the key of the recorded fingerprints; None if there are none.
-        context: the plan's context; None to go by files and record alone.
-        ignore_time: treat every moment as the right one.
+        context: the plan's context.
 
     Attributes:
         limits: on the messages to one person.
@@ -67,9 +66,7 @@ class Decider:
         excluded: frozenset[str],
         known: RecordedDeliveries,
         key: TargetKey | None,
-        context: PlanContext | None,
-        *,
-        ignore_time: bool = False,
+        context: PlanContext,
     ) -> None:
         self._campaign = campaign
         self._occasion = campaign.wave
@@ -81,20 +78,18 @@ class Decider:
         # Without the laws: a lost launch that went earlier because of one is held, and not adopted.
         self._dates = Dates(campaign, [one.message for one in compiled], key, None)
         self._draw = Draw(campaign.variants) if campaign.variants is not None else None
-        self._sampled_below = None if context is None or ignore_time else context.sampled_below
         self._draw_sample = draw_shares(campaign.sample.seed, "sample") if campaign.sample else None
-        self._sampled = FingerprintSet() if context is None else context.sampled
         self._must_consent = campaign.policy.consent == "required"
-        self._is_timed = context is not None and not ignore_time
         self._timekeepers = self._make_timekeepers()
         self._unvaried = [(index, t.renderers[None]) for index, t in enumerate(compiled) if not t.has_arms]
-        cap = campaign.policy.frequency_cap if self._is_timed else None
+        cap = None if context.now is None else campaign.policy.frequency_cap
         self.limits = PersonalLimits(cap, self._timekeepers.values(), context)
-        has_sessions = context is not None and context.has_sessions
-        self._find_session = context.find_session if context and has_sessions else None
-        self._queue = self._make_queue_rule()
+        self._find_session = context.find_session if context.has_sessions else None
+        # People without an open survey who get one message at most have nothing to queue behind.
+        may_queue = context.now is not None and (self._find_session is not None or may_meet(compiled))
+        self._queue = QueueRule(campaign, self._find_session) if may_queue else None
         self._rules = find_rules(campaign, compiled, known, context)
-        self.follows = find_follows([compiled_message.message for compiled_message in compiled], self._rules)
+        self.follows = find_follows([one.message for one in compiled], self._rules)
         # Of their own: those of `_timekeepers` remember what holds at the present moment.
         dated = (index for index, one in enumerate(compiled) if one.message.when is not None)
         self._later = {index: self._make_timekeepers() for index in (*self.follows, *dated)}
@@ -108,7 +103,7 @@ class Decider:
         context = self._context
         return (
             self._key is None
-            and self._sampled_below is None
+            and context.sampled_below is None
             and not self._occasion
             and not any(self._dates.columns)
             and self._draw is None
@@ -116,23 +111,17 @@ class Decider:
             and self._queue is None
             and not self._must_consent
             and not self._timekeepers
-            and (context is None or context.suppressions is None)
+            and context.suppressions is None
         )
-
-    def _make_queue_rule(self) -> QueueRule | None:
-        """Return the rule that keeps messages out of the service's queue; None if nothing can queue."""
-        if not self._is_timed or (self._find_session is None and not may_meet(self._compiled)):
-            return None
-        return QueueRule(self._campaign, self._find_session)
 
     def _make_timekeepers(self) -> dict[str, Timekeeper]:
         campaign, context = self._campaign, self._context
-        if context is None or not self._is_timed:
+        if context.now is None:
             return {}
         is_free = campaign.schedule.is_always_open() and context.law is None
         if is_free and not any(message.after or message.when for message in campaign.messages):
             return {}
-        methods = {r.message.method for one in self._compiled for r in one.renderers.values()}
+        methods = {message.method for one in self._compiled for message in one.sent}
         return {
             method: Timekeeper(
                 campaign.schedule,
@@ -165,15 +154,15 @@ class Decider:
         if phone in self.excluded:
             return [Decision(index, "excluded") for index in range(len(self._compiled))]
         if self._is_plain:
-            return [self._render(index, None, each, recipient, reporter) for index, each in self._unvaried]
+            return [self._render(index, each, recipient, reporter) for index, each in self._unvaried]
         known_as = self._list_fingerprints(recipient)
         barred = self._find_bar(recipient)
         found = [
             self._assign_by_date(index, recipient, known_as, barred, reporter)
             if self._dates.columns[index]
-            else self._bar(index, compiled_message, recipient, known_as, barred)
-            or self._assign(index, compiled_message, recipient, known_as, reporter)
-            for index, compiled_message in enumerate(self._compiled)
+            else self._bar(index, recipient, known_as, barred)
+            or self._assign(index, recipient, known_as, reporter)
+            for index in range(len(self._compiled))
         ]
         for index, rule in self._rules.items():
             if found[index].is_hopeless and not rule.may_change(found):
@@ -193,39 +182,34 @@ class Decider:
         reporter: RowReporter,
     ) -> Decision:
         """Return the decision on a message by a date, of a recipient with several the one that comes next."""
-        compiled_message, found = self._compiled[index], []
+        found = []
         for row in (recipient, *recipient.others):
             time = self._dates.read(index, row)
             dated = self._dates.list_keys(known_as, row, time)
-            decision = self._bar(index, compiled_message, row, dated, barred)
+            decision = self._bar(index, row, dated, barred)
             if decision is None and time is None:
                 decision = Decision(index, "no_date")
-            decision = decision or self._assign(index, compiled_message, row, dated, reporter)
+            decision = decision or self._assign(index, row, dated, reporter)
             found.append(decision if time is None else decision._replace(occasion=time.canonical))
         first = min(found, key=rank_by_date)
         later = [one for one in found if one is not first and (one.counts or one.comes_later)]
         return first._replace(further=tuple([one.payload or one.coming for one in later]))
 
     def _bar(
-        self,
-        index: int,
-        compiled_message: CompiledMessage,
-        recipient: Recipient,
-        known_as: Sequence[str],
-        barred: Disposition | None,
+        self, index: int, recipient: Recipient, known_as: Sequence[str], barred: Disposition | None
     ) -> Decision | None:
         """Return the reason not to send a message at any time; None if there is none."""
-        found = self._find_record(index, compiled_message, known_as)
+        found = self._find_record(index, known_as)
         if found is None and barred is not None:
             found = Decision(index, barred)
         if found is None and self.is_left_out(recipient.phone):
             found = Decision(index, "not_sampled")
         if found is None or found.disposition not in _UNDECIDED:
             return found
-        arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
+        renderer = self._choose_renderer(index, recipient.phone, recipient.language)
         try:
-            return found._replace(arm=arm, coming=renderer.render(recipient.vars))
-        except (MissingVariablesError, TemplateProblemError):
+            return found._replace(arm=renderer.arm, coming=renderer.render(recipient.vars))
+        except (MissingVariablesError, ProblemError):
             # Held people may never get the message, so problems of their rows are not reported yet.
             return found
 
@@ -235,28 +219,26 @@ class Decider:
         Opt-outs and other bars make no difference.
         """
         known_as = self._list_fingerprints(recipient)
-        for index, compiled_message in enumerate(self._compiled):
-            is_dated = self._dates.columns[index] is not None
+        for index, column in enumerate(self._dates.columns):
+            is_dated = column is not None
             for row in (recipient, *recipient.others) if is_dated else (recipient,):
                 time = self._dates.read(index, row)
                 if is_dated and time is None:
                     continue
-                found = self._find_record(index, compiled_message, self._dates.list_keys(known_as, row, time))
+                found = self._find_record(index, self._dates.list_keys(known_as, row, time))
                 # Recipients held for a launch may have got the very text that is looked for here.
                 if found is None or UNEXPLAINED in found.reasons:
-                    yield from self._offer(index, compiled_message, row, time)
+                    yield from self._offer(index, row, time)
 
-    def _offer(
-        self, index: int, compiled_message: CompiledMessage, recipient: Recipient, time: CellTime | None
-    ) -> Iterator[Offer]:
-        arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
-        with suppress(MissingVariablesError, TemplateProblemError):
+    def _offer(self, index: int, recipient: Recipient, time: CellTime | None) -> Iterator[Offer]:
+        renderer = self._choose_renderer(index, recipient.phone, recipient.language)
+        with suppress(MissingVariablesError, ProblemError):
             payload = renderer.render(recipient.vars)
             if time is None:
-                yield Offer(renderer.message, payload, arm, self._occasion)
+                yield Offer(renderer.message, payload, renderer.arm, self._occasion)
             else:
                 earliest = self._dates.find_earliest(index, recipient, time)
-                yield Offer(renderer.message, payload, arm, time.canonical, earliest)
+                yield Offer(renderer.message, payload, renderer.arm, time.canonical, earliest)
 
     def _list_fingerprints(self, recipient: Recipient) -> tuple[str, ...]:
         """Return the keys of a recipient's deliveries: by their phone, and by its other forms."""
@@ -266,10 +248,8 @@ class Decider:
         forms = list_forms(recipient.phone)
         return tuple([on_occasion(key.fingerprint(phone), self._occasion) for phone in forms])
 
-    def _find_record(
-        self, index: int, compiled_message: CompiledMessage, known_as: Sequence[str]
-    ) -> Decision | None:
-        known, message = self._known, compiled_message.message.id
+    def _find_record(self, index: int, known_as: Sequence[str]) -> Decision | None:
+        known, message = self._known, self._compiled[index].message.id
         sent, unresolved = known.sent.get(message, ()), known.unresolved.get(message, ())
         found = None
         for fingerprint in known_as:
@@ -282,12 +262,12 @@ class Decider:
 
     def is_left_out(self, phone: str) -> bool:
         """Return whether a person is not in the sample: was not drawn, and got nothing of it before."""
-        bound, draw = self._sampled_below, self._draw_sample
+        bound, draw = self._context.sampled_below, self._draw_sample
         return (
             bound is not None
             and draw is not None
             and draw(phone) >= bound
-            and not self._is_among(self._sampled, phone)
+            and not self._is_among(self._context.sampled, phone)
         )
 
     def list_sampled(self) -> set[str]:
@@ -312,8 +292,8 @@ class Decider:
 
     def _find_bar(self, recipient: Recipient) -> Disposition | None:
         """Return the bar to all messages for a recipient, if any."""
-        if self._context is not None and self._context.suppressions is not None:
-            suppressions = self._context.suppressions
+        suppressions = self._context.suppressions
+        if suppressions is not None:
             suppressed = [suppressions.find(phone) for phone in list_forms(recipient.phone)]
             if any(suppressed):
                 return "opted_out" if "confirmed" in suppressed else "opt_out_doubtful"
@@ -324,68 +304,50 @@ class Decider:
         return None
 
     def _assign(
-        self,
-        index: int,
-        compiled_message: CompiledMessage,
-        recipient: Recipient,
-        known_as: Sequence[str],
-        reporter: RowReporter,
+        self, index: int, recipient: Recipient, known_as: Sequence[str], reporter: RowReporter
     ) -> Decision:
-        ready = self._find_ready(index, compiled_message.message, known_as)
-        if compiled_message.message.to == "unanswered" and (
-            not isinstance(ready, Decision) or ready.disposition == "awaiting"
-        ):
+        message = self._compiled[index].message
+        ready = self._find_ready(index, message, known_as)
+        may_go = not isinstance(ready, Decision) or ready.disposition == "awaiting"
+        if message.to == "unanswered" and may_go:
             ready = self.limits.heed_silence(index, recipient) or ready
-        arm, renderer = self._choose_renderer(compiled_message, recipient.phone, recipient.language)
+        renderer = self._choose_renderer(index, recipient.phone, recipient.language)
         # Recipients who wait are rendered, too, so that problems of follow-ups show before the first message.
-        rendered = self._render(index, arm, renderer, recipient, reporter)
+        rendered = self._render(index, renderer, recipient, reporter)
         largest = rendered.payload.largest if rendered.payload is not None else 0
         if isinstance(ready, Decision):
-            is_coming = ready.disposition == "awaiting" or compiled_message.message.to != "unanswered"
-            return ready._replace(
-                largest=largest if ready.disposition == "awaiting" else 0,
-                arm=arm,
-                coming=rendered.payload if is_coming else None,
-            )
+            is_awaiting = ready.disposition == "awaiting"
+            coming = rendered.payload if is_awaiting or message.to != "unanswered" else None
+            return ready._replace(largest=largest * is_awaiting, arm=renderer.arm, coming=coming)
         timed = self._find_time(index, renderer.message, recipient, ready)
         if isinstance(timed, Decision):
             if timed.disposition != "deferred":
                 return timed
-            return timed._replace(largest=largest, arm=arm, coming=rendered.payload)
+            return timed._replace(largest=largest, arm=renderer.arm, coming=rendered.payload)
         return rendered if timed is None else rendered._replace(until=timed.until, reasons=timed.remarks)
 
     def _render(
-        self,
-        index: int,
-        arm: str | None,
-        renderer: MessageRenderer,
-        recipient: Recipient,
-        reporter: RowReporter,
+        self, index: int, renderer: MessageRenderer, recipient: Recipient, reporter: RowReporter
     ) -> Decision:
         try:
             payload = renderer.render(recipient.vars)
-            return tuple.__new__(Decision, (index, "to_send", payload, arm, *_UNTIMED))
+            return tuple.__new__(Decision, (index, "to_send", payload, renderer.arm, *_UNTIMED))
         except MissingVariablesError as error:
             reporter.report_missing(recipient, renderer.message, error)
-        except TemplateProblemError as error:
+        except ProblemError as error:
             reporter.report_failure(error, recipient if renderer.names else None)
         return Decision(index, "to_send")
 
-    def _choose_renderer(
-        self, compiled_message: CompiledMessage, phone: str, language: str | None = None
-    ) -> tuple[str | None, MessageRenderer]:
-        if self._draw is None or not compiled_message.has_arms:
-            return None, compiled_message.choose(None, language)
-        arm = self._draw.choose_arm(phone)
-        if arm is None:
-            raise ValueError("an experiment whose arms have no weight")
-        return arm.id, compiled_message.choose(arm.id, language)
+    def _choose_renderer(self, index: int, phone: str, language: str | None = None) -> MessageRenderer:
+        compiled = self._compiled[index]
+        arm = self._draw.choose_arm(phone) if self._draw is not None and compiled.has_arms else None
+        return compiled.choose(arm, language)
 
     def _find_ready(
         self, index: int, message: Message, known_as: Sequence[str]
     ) -> datetime | Decision | None:
         """Return the earliest time for a message (None: any time), or the decision not to send it."""
-        if message.after is None or not self._is_timed or self._context is None:
+        if message.after is None or self._context.now is None:
             return None
         earlier = self._context.earlier.get(message.after.message)
         launches = {} if earlier is None else earlier.launches
@@ -395,7 +357,7 @@ class Decider:
         earliest, rule = launch.sent_at + message.after.wait, self._rules.get(index)
         if rule is not None or message.to == "everyone":
             return earliest if rule is None else rule.decide(known_as, launch)
-        is_due = (self._context.planned_at or self._context.now) >= earliest
+        is_due = self._context.due_by >= earliest
         # Read answers stay valid; a missing answer is certain only up to the last complete reading.
         has_answered = any(one in earlier.answered for one in known_as)
         read_at = launch.reconciled_at
@@ -412,10 +374,10 @@ class Decider:
         self, index: int, message: Message, recipient: Recipient, earliest: datetime | None
     ) -> Decision | SendNow | None:
         """Return whether to send now (None: at any time), or the decision to wait."""
-        timekeeper = self._timekeepers.get(message.method)
-        if timekeeper is None or self._context is None:
+        timekeeper, moment = self._timekeepers.get(message.method), self._context.now
+        if timekeeper is None or moment is None:
             return None
-        now = self._decide(index, timekeeper, recipient, earliest, self._context.now)
+        now = self._decide(index, timekeeper, recipient, earliest, moment)
         if self._context.planned_at is None:
             return now
         before = self._decide(index, timekeeper, recipient, earliest, self._context.planned_at)
@@ -462,4 +424,4 @@ class Decider:
 
     def _find_message(self, index: int, phone: str) -> Message:
         """Return a message as its recipient gets it."""
-        return self._choose_renderer(self._compiled[index], phone)[1].message
+        return self._choose_renderer(index, phone).message

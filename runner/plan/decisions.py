@@ -223,16 +223,10 @@ class Outlook:
     def __init__(
         self, campaign: Campaign, compiled: Sequence[CompiledMessage], find_session: FindSession | None
     ) -> None:
-        self._messages = [compiled_message.message for compiled_message in compiled]
-        self._asks = [
-            any(renderer.message.questions for renderer in compiled_message.renderers.values())
-            for compiled_message in compiled
-        ]
-        self._waits = [
-            campaign.policy.open_session == "wait"
-            and not all(r.message.complete_existing_sessions for r in compiled_message.renderers.values())
-            for compiled_message in compiled
-        ]
+        self._messages = [one.message for one in compiled]
+        self._asks = [any(message.questions for message in one.sent) for one in compiled]
+        waits = campaign.policy.open_session == "wait"
+        self._waits = [waits and not all(m.complete_existing_sessions for m in one.sent) for one in compiled]
         places = {message.id: place for place, message in enumerate(self._messages)}
         self._earlier = [places.get(one.after.message, -1) if one.after else None for one in self._messages]
         self._has_follow_ups = any(earlier is not None for earlier in self._earlier)
@@ -356,10 +350,7 @@ class QueueRule:
 
 def may_meet(compiled: Sequence[CompiledMessage]) -> bool:
     """Return whether one run may send somebody a survey and another message."""
-    sent = [
-        renderer.message for compiled_message in compiled for renderer in compiled_message.renderers.values()
-    ]
-    return len(compiled) > 1 and any(message.questions for message in sent)
+    return len(compiled) > 1 and any(message.questions for one in compiled for message in one.sent)
 
 
 def _remark(assignment: Decision, remark: str) -> Decision:

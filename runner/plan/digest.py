@@ -88,9 +88,6 @@ def join_digests(parts: Iterable[Mapping[int, bytes]]) -> str:
     return whole.hexdigest()
 
 
-_SIZE = 16
-
-
 def plan_digest(campaigns: Iterable[Mapping[str, Any]]) -> str:
     """Return the digest of a whole plan.
 
@@ -114,7 +111,7 @@ def plan_digest(campaigns: Iterable[Mapping[str, Any]]) -> str:
 def digest_json(value: Any) -> str:
     """Return a digest of a JSON value, however it is laid out: 128 bits."""
     text = json.dumps(value, ensure_ascii=True, sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=_SIZE).hexdigest()
+    return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def digest_reviewed(campaign: Campaign, key: TargetKey) -> dict[str, str]:

@@ -11,7 +11,7 @@ from runner.ledger.people.replies import UnreadReplies
 from runner.ledger.people.suppressions import Pause
 from runner.plan.audience_guard import PlannedAudience
 from runner.plan.cost import PlannedCost
-from runner.plan.model import Coming, LanguageCounts, MessageCounts, PlannedWave, Span
+from runner.plan.model import Coming, LanguageCounts, ListedCharacter, MessageCounts, PlannedWave, Span
 from runner.plan.rollout import OpenStep
 from runner.service.target import Destination
 from runner.timing.decision import DueHour
@@ -88,24 +88,6 @@ class CountedReason(Part, frozen=True):
 
     reason: str
     recipients: Count
-
-
-class ListedCharacter(Part, frozen=True):
-    """A character outside GSM-7.
-
-    Attributes:
-        character: the character.
-        recipients: those whose texts are UCS-2 because of it.
-        segments: SMS segments of their whole conversations.
-        segments_without: the same, had they been written in GSM-7.
-        substitute: what to write instead; empty: leave it out; None: GSM-7 has nothing like it.
-    """
-
-    character: str
-    recipients: Count
-    segments: Count
-    segments_without: Count
-    substitute: str | None
 
 
 class FindableDifference(Part, frozen=True):

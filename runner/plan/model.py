@@ -38,7 +38,6 @@ class PlanOptions:
         only: the one message to send; None for all.
         limit: the most recipients to send to now; None for all.
         recipients_per_send: the target's limit; None if it has none.
-        ignore_time: treat every moment as the right one, and every follow-up as due: for previews and tests.
         keeps_people: keep the phones texted now, for later campaigns of the run.
         watched: phones (E.164) whose decisions the planner keeps.
         prices: of the target; None if it has none.
@@ -47,24 +46,27 @@ class PlanOptions:
     only: str | None = None
     limit: int | None = None
     recipients_per_send: int | None = None
-    ignore_time: bool = False
     keeps_people: bool = False
     watched: frozenset[str] = frozenset()
     prices: Prices | None = None
 
 
-class CostlyCharacter(NamedTuple):
-    """The cost of a character outside GSM-7.
+class ListedCharacter(Part, frozen=True):
+    """A character outside GSM-7.
 
     Attributes:
+        character: the character.
         recipients: those whose texts are UCS-2 because of it.
         segments: SMS segments of their whole conversations.
-        segments_without: the same, with plain substitutes wherever GSM-7 has them.
+        segments_without: the same, had they been written in GSM-7.
+        substitute: what to write instead; empty: leave it out; None: GSM-7 has nothing like it.
     """
 
-    recipients: int
-    segments: int
-    segments_without: int
+    character: str
+    recipients: Count
+    segments: Count
+    segments_without: Count
+    substitute: str | None
 
 
 class Span(Part, frozen=True):
@@ -230,8 +232,8 @@ class MessagePlan(MessageCounts, frozen=True):
     """One message's counts, and what lies behind them.
 
     Attributes:
-        costly_characters: the cost of each character outside GSM-7 for recipients `to_send`; the first of
-            each conversation counts.
+        costly_characters: those outside GSM-7 for recipients `to_send`; the first of each conversation
+            counts.
         largest: recipients now or later, by the segments of the largest of their texts, so that a limit does
             not stop a follow-up after its first message.
         arms: recipients `to_send` by arm of an experiment's message.
@@ -242,7 +244,7 @@ class MessagePlan(MessageCounts, frozen=True):
         unsaid: people whose text, which may be their first, does not say `policy.sender`.
     """
 
-    costly_characters: dict[str, CostlyCharacter] = field(default_factory=dict)
+    costly_characters: tuple[ListedCharacter, ...] = ()
     largest: dict[int, int] = field(default_factory=dict)
     arms: dict[str, int] = field(default_factory=dict)
     languages: tuple[LanguageCounts, ...] = ()

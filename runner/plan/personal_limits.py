@@ -24,22 +24,23 @@ class PersonalLimits:
     Args:
         cap: the campaign's own.
         timekeepers: of the ways people are reached, with the laws.
-        context: the plan's context; None to go by the files alone, without limits.
+        context: the plan's context.
     """
 
     def __init__(
-        self, cap: FrequencyCap | None, timekeepers: Iterable[Timekeeper], context: PlanContext | None
+        self, cap: FrequencyCap | None, timekeepers: Iterable[Timekeeper], context: PlanContext
     ) -> None:
         self._own = () if cap is None else (cap,)
         self._timekeepers = [one for one in timekeepers if one.has_limits]
         self._context = context
         self._may_limit: dict[tuple[str, str | None], bool] = {}
-        self.exist = context is not None and bool(self._own or self._timekeepers)
+        self.exist = bool(self._own or self._timekeepers)
         """Whether anybody may have a limit."""
 
     def _find_laws(self, recipient: Recipient) -> list[LegalRule]:
         """Return the laws that limit more than the hours of a person's texts."""
-        if not self._timekeepers or self._context is None:
+        now = self._context.now
+        if not self._timekeepers or now is None:
             return []
         phone, zone, region = recipient.phone, recipient.timezone, recipient.region
         # The places, and so most people who have no such law, are told by little.
@@ -50,7 +51,6 @@ class PersonalLimits:
             self._may_limit[place] = may_limit
         if not may_limit:
             return []
-        now = self._context.now
         return [law for one in self._timekeepers for law in one.find_limits(phone, zone, region, now)]
 
     def heed_silence(self, index: int, recipient: Recipient) -> Decision | None:
@@ -69,7 +69,7 @@ class PersonalLimits:
     def keep_caps(self, found: list[Decision], recipient: Recipient) -> list[Decision]:
         """Return the decisions with messages beyond a cap deferred; those first in the campaign go first."""
         caps, sent, kept = self.list_caps(recipient), 0, list[Decision]()
-        if self._context is None or not caps or not any(one.counts for one in found):
+        if not caps or not any(one.counts for one in found):
             return found
         left = {one: one.messages - self._context.count_recent(recipient.phone, one.within) for one in caps}
         by_law = tuple(one for one in caps if one.citation)

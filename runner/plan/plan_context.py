@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from runner.audience.audience import ConsentDays
 from runner.ledger.fingerprint import FingerprintSet, OpenSession
+from runner.plan.decisions import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ class PlanContext:
     """The context at the moment of planning.
 
     Attributes:
-        now: the moment; any aware time.
+        now: the moment, any aware time; None for any time, at which nothing waits.
         suppressions: opt-outs on the target; None if there are none.
         earlier: recipients of messages that have follow-ups, by message id.
         sessions: open surveys on the target, as last read; None if there are none.
@@ -55,7 +56,7 @@ class PlanContext:
         was_sent: whether somebody on record was texted by the campaign, in whatever run.
     """
 
-    now: datetime
+    now: datetime | None = None
     suppressions: KnownPeople[Barred] | None = None
     earlier: Mapping[str, EarlierMessage] = field(default_factory=dict)
     sessions: KnownPeople[OpenSession] | None = None
@@ -75,6 +76,15 @@ class PlanContext:
     last_run: Run | None = None
     pruned_at: str | None = None
     was_sent: bool = False
+
+    @property
+    def due_by(self) -> datetime:
+        """The moment by which follow-ups are due, that of a saved plan if it is one."""
+        return self.planned_at or self.now or NEVER
+
+    def leave_out_time(self) -> PlanContext:
+        """Return the context for any time: no pause, step, unread reply or `wait` holds anything back."""
+        return replace(self, now=None, pause=None, unread=None, rollout=None, step=None, sampled_below=None)
 
     @property
     def has_sessions(self) -> bool:
@@ -164,20 +174,17 @@ def concerns(campaign: Campaign, later: Iterable[Campaign]) -> bool:
     return any(asks or one.frequency_cap is not None or one.quiet_hours == "legal" for one in policies)
 
 
-def find_consent_days(campaign: Campaign, context: PlanContext | None) -> ConsentDays | None:
-    """Return the days of consent that count; None if consent is not required.
-
-    Also None if there is no context: files are validated without a date.
-    """
-    if context is None or campaign.policy.consent != "required":
+def find_consent_days(campaign: Campaign, now: datetime | None) -> ConsentDays | None:
+    """Return the days of consent that count; None if consent is not required, or for any time."""
+    if now is None or campaign.policy.consent != "required":
         return None
-    return ConsentDays.of(context.now, campaign.schedule.timezone)
+    return ConsentDays.of(now, campaign.schedule.timezone)
 
 
 def find_overdue(
-    campaign: Campaign, unread: UnreadReplies | None, now: datetime, *, ignore_time: bool
+    campaign: Campaign, unread: UnreadReplies | None, now: datetime | None
 ) -> UnreadReplies | None:
     """Return the overdue unread replies that a campaign's texts wait for; None if there are none."""
-    if unread is None or ignore_time:
+    if unread is None or now is None:
         return None
     return unread if unread.is_overdue(now, campaign.policy.read_replies_within) else None

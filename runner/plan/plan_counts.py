@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from itertools import pairwise, product
 from types import MappingProxyType
@@ -14,11 +14,12 @@ from runner.plan.audience_guard import AudienceTraits
 from runner.plan.cost import CostTally, find_countries
 from runner.plan.decisions import round_up
 from runner.plan.digest import DeliveryDigest
-from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, LanguageCounts, MessagePlan, Span
+from runner.plan.model import CampaignPlan, Coming, LanguageCounts, ListedCharacter, MessagePlan, Span
 from runner.reasons import Disposition
 from runner.source.diagnostic import Diagnostic
 from runner.source.quantity import write_share
 from runner.text.opening import says_sender
+from runner.text.segment import find_substitute
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,11 +43,10 @@ class PlanTally:
         self._sent: Counter[tuple[str | None, int, int, int, bool, str | None]] = Counter()
         # The same for recipients who may get it later, by their disposition and whether their earliest moment
         # is known; segments are None where the text is unknown.
-        self._coming: Counter[tuple[str, bool, str | None, int | None, int, bool]] = Counter()
+        self._coming: Counter[tuple[str, bool, str | None, int | None, int, bool, str | None]] = Counter()
         self._first: datetime | None = None
-        self._costly: dict[str, list[int]] = {}
+        self._costly: dict[str, tuple[int, int, int]] = {}
         self._later: Counter[int] = Counter()
-        self._languages_later: Counter[str] = Counter()
         self._due: Counter[tuple[datetime, str]] = Counter()
         self._causes: Counter[Cause] = Counter()
         self._left = 0
@@ -59,15 +59,12 @@ class PlanTally:
         comes_later = False
         for other in assignment.further:
             least, most = (None, 0) if other is None else (other.segments, other.segments_max)
-            self._coming["deferred", False, arm, least, most, False] += 1
+            self._coming["deferred", False, arm, least, most, False, None] += 1
         if payload is not None:
             sizes = payload.segments, payload.segments_max, payload.largest
             self._sent[arm, *sizes, may_queue, payload.language] += 1
             if payload.costly is not None:
-                cost = self._costly.setdefault(payload.costly, [0, 0, 0])
-                cost[0] += 1
-                cost[1] += payload.segments_max
-                cost[2] += payload.segments_plain
+                self._add_costly(payload.costly, 1, payload.segments_max, payload.segments_plain)
         else:
             self._dispositions[why] += 1
             if largest:
@@ -75,10 +72,9 @@ class PlanTally:
             comes_later = assignment.comes_later
             if comes_later:
                 least, most = (None, 0) if coming is None else (coming.segments, coming.segments_max)
-                if coming is not None and coming.language is not None:
-                    self._languages_later[coming.language] += 1
+                language = None if coming is None else coming.language
                 is_dated = first is not None or due is not None
-                self._coming[why, is_dated, arm, least, most, is_sure] += 1
+                self._coming[why, is_dated, arm, least, most, is_sure, language] += 1
                 self._left += is_left
                 if first is not None:
                     self._first = first if self._first is None else min(self._first, first)
@@ -92,18 +88,16 @@ class PlanTally:
 
     def merge(self, other: PlanTally) -> None:
         """Add the counts of other recipients of the same message."""
-        self._dispositions.update(other._dispositions)
-        self._sent.update(other._sent)
-        self._coming.update(other._coming)
-        self._later.update(other._later)
-        self._languages_later.update(other._languages_later)
+        for name in ("_dispositions", "_sent", "_coming", "_later", "_due", "_causes"):
+            getattr(self, name).update(getattr(other, name))
         self._first = min((one for one in (self._first, other._first) if one is not None), default=None)
         self._left += other._left
-        self._due.update(other._due)
-        self._causes.update(other._causes)
         for character, costs in other._costly.items():
-            own = self._costly.get(character, (0, 0, 0))
-            self._costly[character] = [one + more for one, more in zip(own, costs, strict=True)]
+            self._add_costly(character, *costs)
+
+    def _add_costly(self, character: str, people: int, segments: int, plain: int) -> None:
+        own = self._costly.get(character, (0, 0, 0))
+        self._costly[character] = own[0] + people, own[1] + segments, own[2] + plain
 
     def add_up(
         self, compiled_message: CompiledMessage, audience: AudienceTally, launches: int
@@ -122,11 +116,7 @@ class PlanTally:
         return MessagePlan(
             message.id,
             message.tag,
-            rows=audience.rows,
-            duplicates=audience.duplicates,
-            invalid=audience.invalid,
-            landlines=audience.landlines,
-            blanked=audience.blanked,
+            **asdict(audience),
             recipients=dispositions.total(),
             **dispositions,
             # Without those over the limit: approval of a limited plan does not cover everybody.
@@ -139,7 +129,10 @@ class PlanTally:
             renders_max=sum(count * one.renders_max for one, count, _ in sent),
             queueing=queueing.total(),
             coming=(),
-            costly_characters={character: CostlyCharacter(*cost) for character, cost in self._costly.items()},
+            costly_characters=tuple(
+                ListedCharacter(character, *cost, find_substitute(character))
+                for character, cost in sorted(self._costly.items())
+            ),
             largest=dict(largest),
             arms={arm: count for arm, count in sorted(arms.items(), key=str) if arm is not None},
             languages=self._count_languages(),
@@ -149,7 +142,10 @@ class PlanTally:
 
     def _count_languages(self) -> tuple[LanguageCounts, ...]:
         """Return the people of each language, most first; empty in a campaign without languages."""
-        found = {language: Counter(later=count) for language, count in self._languages_later.items()}
+        found = dict[str, Counter[str]]()
+        for (*_, language), count in self._coming.items():
+            if language is not None:
+                found.setdefault(language, Counter()).update(later=count)
         for (_, segments, segments_max, _, _, language), count in self._sent.items():
             if language is not None:
                 whole = {"segments": segments * count, "segments_max": segments_max * count}
@@ -169,7 +165,7 @@ class PlanTally:
             is_paused: whether a person has paused the campaign, so that nothing goes when it is due.
         """
         found: dict[tuple[str, bool], list[tuple[str | None, int | None, int, bool, int]]] = {}
-        for (why, is_dated, arm, least, most, is_sure), count in self._coming.items():
+        for (why, is_dated, arm, least, most, is_sure, _), count in self._coming.items():
             found.setdefault((why, is_dated), []).append((arm, least, most, is_sure, count))
         moments: dict[tuple[str, bool], tuple[datetime | None, datetime | None]] = {
             ("awaiting", True): (self._first, None)
@@ -240,17 +236,14 @@ class LaunchSizes:
 
     def count_launches(self, per_send: int) -> int:
         """Return the number of launches that the groups take, given the most recipients of one."""
-        repeated = self._find_repeated()
+        # The recipients beyond the first of each group that has several.
+        repeated = Counter(group for before, group in pairwise(sorted(self._groups)) if before == group)
         several = sum(-(-(1 + more) // per_send) for more in repeated.values())
         return len(self._groups) - repeated.total() - len(repeated) + several
 
     def count_groups(self) -> Counter[int]:
         """Return the number of recipients by group."""
         return Counter(self._groups)
-
-    def _find_repeated(self) -> Counter[int]:
-        """Return the recipients beyond the first of each group that has several."""
-        return Counter(group for before, group in pairwise(sorted(self._groups)) if before == group)
 
 
 def group_of(decision: Decision, payload: Payload, countries: tuple[str, ...] = ()) -> int:

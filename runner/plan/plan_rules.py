@@ -35,8 +35,7 @@ def list_refusals(
         )
     limits, audience = plan.campaign.limits, plan.audience
     yield from find_refusals(limits, plan.messages, plan.recipients_to_send)
-    if audience is not None:
-        yield from audience.find_refusals(limits.recipients)
+    yield from audience.find_refusals(limits.recipients)
     yield from refuse_empty(plan.campaign, problems)
     yield from refuse_cost(plan.campaign, plan.cost, plan.target, plan.recipients_to_send)
     if only is not None:

@@ -30,7 +30,13 @@ from runner.plan.decider import Decider
 from runner.plan.decisions import Decision, mark_follow_ups
 from runner.plan.digest import join_digests
 from runner.plan.model import CampaignPlan, Offer, PlannedLaunch, PlannedWave, PlanOptions, Span
-from runner.plan.plan_context import TextedPeople, TextedTally, find_consent_days, find_overdue
+from runner.plan.plan_context import (
+    PlanContext,
+    TextedPeople,
+    TextedTally,
+    find_consent_days,
+    find_overdue,
+)
 from runner.plan.plan_counts import LaunchSizes, PlanCounts, count_assignments, group_of
 from runner.plan.plan_rules import list_refusals
 from runner.source.diagnostic import Diagnostic, Problems
@@ -51,7 +57,6 @@ if TYPE_CHECKING:
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import RecordedDeliveries
     from runner.plan.decisions import Assigned
-    from runner.plan.plan_context import PlanContext
     from runner.text.payload import CompiledMessage, Payload
 
 
@@ -60,18 +65,15 @@ class AudiencePass:
 
     Attributes:
         per_send: the most recipients of one launch.
-        now: the moment of the plan; None to go by the files alone.
-        pause: a person's request to pause the campaign; None if there is none.
         unread: unread replies that all texts wait for; None if there are none.
         consent: the days of consent that count; None if consent is not required.
-        completed: people who have answered to the end; None without `limits.completes`.
-        step: the open step of the rollout; None to text all steps.
         wave: the campaign's wave beside those on record; None without waves.
         names: the variables that the texts refer to.
         only: the one message to send; None for all.
+        prices: of the target; None if it has none.
         senders: `policy.sender` by the places of the messages that may be somebody's first.
         included: the included texts, by name.
-        context: of the plan; None to go by the files alone.
+        context: of the plan.
     """
 
     def __init__(
@@ -79,30 +81,24 @@ class AudiencePass:
         campaign: Campaign,
         compiled: list[CompiledMessage],
         options: PlanOptions,
-        context: PlanContext | None,
+        context: PlanContext,
         included: Mapping[str, str | None] = MappingProxyType({}),
     ) -> None:
         self.campaign = campaign
         self.compiled = compiled
-        self.per_send = find_per_send(campaign, options)
-        self.now = None if context is None else context.now
-        self.pause = None if context is None or options.ignore_time else context.pause
-        self.unread = None
-        if context is not None:
-            self.unread = find_overdue(campaign, context.unread, context.now, ignore_time=options.ignore_time)
-        self.consent = find_consent_days(campaign, context)
-        self.completed = None if context is None else context.completed
-        self.step = None if context is None or options.ignore_time else context.step
-        rollout, most = campaign.rollout, campaign.limits.completes
-        self._find_draw = draw_shares(rollout.seed, "rollout") if rollout and self.step else None
-        self._is_enough = most is not None and self.completed is not None and self.completed >= most
-        self.wave = PlannedWave.of(campaign.wave, {} if context is None else context.waves)
+        limits = campaign.limits.recipients_per_send, options.recipients_per_send
+        self.per_send = min((limit for limit in limits if limit), default=DEFAULT_RECIPIENTS_PER_SEND)
+        self.unread = find_overdue(campaign, context.unread, context.now)
+        self.consent = find_consent_days(campaign, context.now)
+        rollout, most, completed = campaign.rollout, campaign.limits.completes, context.completed
+        self._find_draw = draw_shares(rollout.seed, "rollout") if rollout else None
+        self._is_enough = most is not None and completed is not None and completed >= most
+        self.wave = PlannedWave.of(campaign.wave, context.waves)
         self.names = campaign.date_columns.union(*(compiled_message.names for compiled_message in compiled))
         sender, messages = campaign.policy.sender, enumerate(one.message for one in compiled)
         self.senders = {index: sender for index, one in messages if sender and one.after is None}
-        self.only = options.only
+        self.only, self.prices = options.only, options.prices
         self.included = included
-        self._options = options
         self.context = context
 
     @property
@@ -115,7 +111,7 @@ class AudiencePass:
         cls,
         campaign: Campaign,
         options: PlanOptions,
-        context: PlanContext | None,
+        context: PlanContext,
         problems: Problems,
         included: Mapping[str, str | None] | None = None,
     ) -> AudiencePass:
@@ -131,21 +127,22 @@ class AudiencePass:
         self, excluded: frozenset[str], known: RecordedDeliveries, key: TargetKey | None
     ) -> Decider:
         """Return the decider for a pass; `excluded` phones are E.164, `key` is of the known fingerprints."""
-        ignore_time, context = self._options.ignore_time, self.context
-        return Decider(self.campaign, self.compiled, excluded, known, key, context, ignore_time=ignore_time)
+        return Decider(self.campaign, self.compiled, excluded, known, key, self.context)
 
     def iterate(
         self, people: Iterable[Recipient], decider: Decider, reporter: RowReporter, limit: int | None
     ) -> Iterator[Assigned]:
         """Yield `people` with the decisions on them; at most `limit` get something now (None: all)."""
         served, follows = 0, decider.follows
-        outlook = None if self.pause is not None else decider.outlook
+        outlook = None if self.context.pause is not None else decider.outlook
         for recipient in people:
             flaw = None if self.consent is None else self.consent.find_flaw(recipient)
             person = recipient if flaw is None else recipient._replace(has_consent=False)
             assignments = decider.assign(person, reporter)
             if flaw is not None:
-                assignments = [_say_why(assignment, flaw) for assignment in assignments]
+                assignments = [
+                    a._replace(reasons=(flaw,)) if a.disposition == "no_consent" else a for a in assignments
+                ]
             assignments = self._hold_back(assignments, recipient.phone)
             if limit is not None and any(a.counts for a in assignments):
                 if served == limit:
@@ -154,35 +151,31 @@ class AudiencePass:
                     served += 1
             if follows:
                 find_opening = partial(decider.find_opening, recipient)
-                assignments = mark_follow_ups(assignments, follows, self.now, find_opening)
+                assignments = mark_follow_ups(assignments, follows, self.context.now, find_opening)
             if outlook is not None and not decider.limits.list_caps(recipient):
                 assignments = outlook.mark(assignments, recipient.phone)
             yield recipient, assignments
+
+    def count(
+        self, assigned: Iterable[Assigned], sizes: Sequence[LaunchSizes], decider: Decider
+    ) -> PlanCounts:
+        """Return the counts of what `iterate` yields; `sizes` receive launch sizes by message."""
+        excluded, prices = len(decider.excluded), self.prices
+        return count_assignments(assigned, sizes, self.per_send, excluded, prices, self.senders)
 
     def _hold_back(self, assignments: list[Decision], phone: str) -> list[Decision]:
         """Return the decisions on one person (E.164) with what the state of the campaign holds back."""
         if self._is_enough:
             assignments = [assignment.give_up("enough") for assignment in assignments]
-        if self._find_draw is not None and self.step is not None:
-            is_open = self.step.admits(self._find_draw(phone))
+        if self._find_draw is not None and self.context.step is not None:
+            is_open = self.context.step.admits(self._find_draw(phone))
             assignments = assignments if is_open else [one.hold("later_step") for one in assignments]
-        if self.pause is not None:
+        if self.context.pause is not None:
             return [assignment.hold("paused") for assignment in assignments]
         if self.unread is not None:
             reason = self.unread.reason
             return [assignment.hold("deferred", reason) for assignment in assignments]
         return assignments
-
-
-def find_per_send(campaign: Campaign, options: PlanOptions) -> int:
-    """Return the most recipients of one launch, by campaign and target."""
-    limits = (campaign.limits.recipients_per_send, options.recipients_per_send)
-    return min((limit for limit in limits if limit), default=DEFAULT_RECIPIENTS_PER_SEND)
-
-
-def _say_why(assignment: Decision, flaw: str) -> Decision:
-    """Add what is wrong with the consent to a decision for want of it."""
-    return assignment if assignment.disposition != "no_consent" else assignment._replace(reasons=(flaw,))
 
 
 SaidOnce = dict[Diagnostic, tuple[tuple[int, int], Diagnostic]]
@@ -243,8 +236,8 @@ def _add_up(
     going: AudiencePass, target: str, counts: PlanCounts, audience: AudienceTally, problems: Problems
 ) -> CampaignPlan:
     """Return a campaign's plan; `problems` has those of its files, and receives those of its limits."""
-    campaign, compiled = going.campaign, going.compiled
-    lets_queue, is_paused = campaign.policy.open_session == "queue", going.pause is not None
+    campaign, compiled, context = going.campaign, going.compiled, going.context
+    lets_queue, is_paused = campaign.policy.open_session == "queue", context.pause is not None
     plans = [
         tally.add_up(one, audience, launches).replace(
             coming=tally.add_up_coming(one, going.per_send, lets_queue=lets_queue, is_paused=is_paused),
@@ -255,7 +248,7 @@ def _add_up(
         )
     ]
     cost = None if counts.cost is None else counts.cost.add_up(compiled, lets_queue=lets_queue)
-    people = PlannedAudience.of(counts.audience, campaign, going.names, going.context)
+    people = PlannedAudience.of(counts.audience, campaign, going.names, context)
     problems.extend(people.find_needless(campaign))
     plan = CampaignPlan(
         campaign,
@@ -264,17 +257,16 @@ def _add_up(
         counts.people,
         join_digests([counts.digests]),
         (),
-        pause=going.pause,
+        pause=context.pause,
         unread=going.unread,
         wave=going.wave,
-        rollout=going.step,
-        completed=going.completed,
+        rollout=context.step,
+        completed=context.completed,
         cost=cost,
         recipients_later=Span(counts.sure, counts.later),
         audience=people,
     )
-    pruned_at = None if going.context is None else going.context.pruned_at
-    return replace(plan, refusals=tuple(list_refusals(plan, going.only, pruned_at, problems)))
+    return replace(plan, refusals=tuple(list_refusals(plan, going.only, context.pruned_at, problems)))
 
 
 def _merge_said(parts: Sequence[SaidOnce]) -> list[Diagnostic]:
@@ -291,7 +283,7 @@ class Planner:
     Args:
         known: the recorded deliveries.
         key: the key of the recorded fingerprints; None if there are none.
-        context: the plan's context; None to go by files and record alone.
+        context: the plan's context.
         stamps: of further files that must not change (`stamp_file`), or of all when they were read before.
 
     Attributes:
@@ -308,7 +300,7 @@ class Planner:
         known: RecordedDeliveries,
         key: TargetKey | None,
         options: PlanOptions,
-        context: PlanContext | None = None,
+        context: PlanContext,
         stamps: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         self._campaign = campaign
@@ -351,9 +343,7 @@ class Planner:
         tally = TextedTally(self._going.compiled) if self._options.keeps_people else None
         assigned = assigned if tally is None else tally.watch(assigned)
         assigned = self._watch(assigned) if self._options.watched else assigned
-        excluded, prices = len(decider.excluded), self._options.prices
-        per_send, senders = self._going.per_send, self._going.senders
-        counts = count_assignments(assigned, self._sizes, per_send, excluded, prices, senders)
+        counts = self._going.count(assigned, self._sizes, decider)
         self.texted = None if tally is None else tally.finish(self._campaign.name)
         return PlannedPartition(counts, problems, reporter.said)
 
@@ -417,7 +407,7 @@ class Planner:
         decider = self._make_assigner(Problems())
         reporter = RowReporter(self._campaign, problems)
         for recipient, assignments in self._pass_over(decider, reporter, problems, AudienceTally()):
-            countries = find_countries(recipient.phone) if self._options.prices else ()
+            countries = find_countries(recipient.phone) if self._going.prices else ()
             for assignment in assignments:
                 payload = assignment.payload
                 if payload is None or assignment.message not in wanted:
@@ -471,7 +461,7 @@ def iterate_offers(
     campaign: Campaign, known: RecordedDeliveries, key: TargetKey | None
 ) -> Iterator[tuple[str, list[Offer]]]:
     """Yield each recipient's phone (E.164) with the messages that they lack, sent now or not."""
-    going = AudiencePass.compile(campaign, PlanOptions(), None, Problems())
+    going = AudiencePass.compile(campaign, PlanOptions(), PlanContext(), Problems())
     decider = going.make_assigner(
         read_excluded(campaign, Problems()), known, None if known.is_empty() else key
     )

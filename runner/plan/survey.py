@@ -36,6 +36,8 @@ def survey_audience(
     campaign: Campaign, known: RecordedDeliveries, key: TargetKey, context: PlanContext
 ) -> PlanContext:
     """Return a plan's context with what the audience decides; nothing is read unless a rule needs it."""
+    if context.now is None:
+        return context
     if campaign.sample is not None:
         context = _draw_sample(campaign, campaign.sample, known, key, context)
     record = context.rollout
@@ -58,7 +60,7 @@ def _open_step(
     early = (recipient for recipient in sampled if not steps.is_of_last(recipient))
     for recipient, decisions in going.iterate(early, decider, RowReporter(campaign, Problems()), None):
         steps.add(recipient, decisions)
-    now, pause = context.planned_at or context.now, context.pause
+    now, pause = context.due_by, context.pause
     step = steps.find_step(now, "" if pause is None else pause.reason)
     if step.state == "broken" and pause is None:
         pause = Pause(format_moment(now), step.reason)
@@ -82,7 +84,7 @@ def _draw_sample(
     if sample.share is not None:
         return replace(context, sampled_below=int(sample.share * SHARES))
     lacking = (sample.size or 0) - len(texted)
-    draw, consent = draw_shares(sample.seed, "sample"), find_consent_days(campaign, context)
+    draw, consent = draw_shares(sample.seed, "sample"), find_consent_days(campaign, context.now)
     changes = find_consent_changes(campaign, None if consent is None else consent.last)
     people = iterate_audience(campaign, frozenset(), Problems(), AudienceTally(), changes)
     draws = (draw(one.phone) for one in people if decider.may_draw(one, texted, consent))

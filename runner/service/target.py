@@ -23,8 +23,9 @@ from urllib.parse import urlsplit
 
 from runner.audience.phone import REGION_HINT, find_region_fault
 from runner.errors import LINE_BREAK_HINT, ConfigurationError, MissingKeyError
+from runner.source.diagnostic import ProblemError
 from runner.source.quantity import parse_duration, parse_rate
-from runner.source.targets_file import TargetsProblemError, read_targets_file
+from runner.source.targets_file import read_targets_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -170,13 +171,13 @@ def read_targets(file: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     """Return `default` and `targets` of `targets.yaml`; both empty if the file is missing.
 
     Raises:
-        TargetsProblemError: it is wrong.
+        ProblemError: it is wrong.
     """
     document = read_targets_file(file)
     if document is None:
         return {"targets": {}}
     if problems := [*_find_other_variables(document, environment), *_find_unknown_countries(document)]:
-        raise TargetsProblemError(problems)
+        raise ProblemError(*problems)
     return document.data  # type: ignore[no-any-return]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -37,6 +38,13 @@ class Diagnostic:
     kind: str = ""
 
 
+class CellProblem(NamedTuple):
+    """The reason for refusing a phone, name or date; it completes "the … is refused: "."""
+
+    reason: str
+    hint: str = ""
+
+
 class Position(NamedTuple):
     """A place in a file. `line` and `column` count from 1."""
 
@@ -51,6 +59,14 @@ class Position(NamedTuple):
         return Diagnostic(severity, code, message, self.file, self.line, self.column, hint)
 
 
+class ProblemError(Exception):
+    """An error of a file or text that cannot be used, for the reasons in `diagnostics`."""
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__(diagnostics[0].message)
+        self.diagnostics = diagnostics
+
+
 @dataclass(slots=True)
 class Problems:
     """The first problems of each kind in each file, and the number of the rest, to bound memory."""
@@ -59,7 +75,7 @@ class Problems:
     warning_count: int = 0
     note_count: int = 0
     _kept: list[Diagnostic] = field(default_factory=list)
-    _counts: dict[tuple[str, Path, str], int] = field(default_factory=dict)
+    _counts: Counter[tuple[str, Path, str]] = field(default_factory=Counter)
 
     def add(self, diagnostic: Diagnostic) -> None:
         """Record one problem."""
@@ -70,7 +86,7 @@ class Problems:
         else:
             self.note_count += 1
         kind = (diagnostic.code, diagnostic.file, diagnostic.kind)
-        self._counts[kind] = self._counts.get(kind, 0) + 1
+        self._counts[kind] += 1
         if self._counts[kind] <= SHOWN_OF_A_KIND:
             self._kept.append(diagnostic)
 
@@ -116,8 +132,7 @@ class Problems:
         self.error_count += other.error_count
         self.warning_count += other.warning_count
         self.note_count += other.note_count
-        for kind, count in other._counts.items():
-            self._counts[kind] = self._counts.get(kind, 0) + count
+        self._counts.update(other._counts)
 
     def __iter__(self) -> Iterator[Diagnostic]:
         """Yield the kept problems in the order of the files' lines."""
@@ -125,8 +140,8 @@ class Problems:
 
     def omitted(self) -> list[tuple[str, Path, int]]:
         """Return code, file and number of the problems that were counted but not kept."""
-        sums: dict[tuple[Path, str], int] = {}
+        sums: Counter[tuple[Path, str]] = Counter()
         for (code, file, _), count in self._counts.items():
             if count > SHOWN_OF_A_KIND:
-                sums[file, code] = sums.get((file, code), 0) + count - SHOWN_OF_A_KIND
+                sums[file, code] += count - SHOWN_OF_A_KIND
         return [(code, file, count) for (file, code), count in sorted(sums.items())]

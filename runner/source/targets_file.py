@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.source.diagnostic import Diagnostic
+from runner.source.diagnostic import Diagnostic, ProblemError
 from runner.source.json_schema import find_problems
 from runner.source.storage import is_readable_below, reading_root
-from runner.source.yaml import YamlProblemError, read_yaml
+from runner.source.yaml import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,19 +21,11 @@ CAMPAIGNS_FOLDER = "campaigns"
 """The folder of a project's campaigns."""
 
 
-class TargetsProblemError(Exception):
-    """`targets.yaml` is wrong, as `diagnostics` list."""
-
-    def __init__(self, diagnostics: list[Diagnostic]) -> None:
-        super().__init__(f"{len(diagnostics)} problems")
-        self.diagnostics = diagnostics
-
-
 def read_targets_file(file: Path) -> YamlDocument | None:
     """Return the document of a `targets.yaml`; None if there is none.
 
     Raises:
-        TargetsProblemError: it cannot be read, as when it is a link to nothing, or does not fit the schema.
+        ProblemError: it cannot be read, as when it is a link to nothing, or does not fit the schema.
     """
     if not os.path.lexists(file):
         return None
@@ -41,18 +33,15 @@ def read_targets_file(file: Path) -> YamlDocument | None:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         message = f"this file cannot be read: {error}"
-        raise TargetsProblemError([Diagnostic("error", "targets-unreadable", message, file, 1, 1)]) from None
+        raise ProblemError(Diagnostic("error", "targets-unreadable", message, file, 1, 1)) from None
     root = reading_root(file, current=Path.cwd())
     if file.resolve() != file.absolute() and not is_readable_below(file, (root,)):
         # Diagnostics quote the file, and a link in a pull request may lead to any file.
         message = "this is a link out of the repository, or to a hidden file, and is not read"
-        raise TargetsProblemError([Diagnostic("error", "targets-outside", message, file, 1, 1)])
-    try:
-        document = read_yaml(text, file)
-    except YamlProblemError as error:
-        raise TargetsProblemError([error.diagnostic]) from None
+        raise ProblemError(Diagnostic("error", "targets-outside", message, file, 1, 1))
+    document = read_yaml(text, file)
     if problems := [*document.problems, *find_problems(document, "targets")]:
-        raise TargetsProblemError(problems)
+        raise ProblemError(*problems)
     return document
 
 

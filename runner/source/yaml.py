@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import yaml
 from yaml import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
 
-from runner.source.diagnostic import Diagnostic, Position
+from runner.source.diagnostic import Diagnostic, Position, ProblemError
 from runner.source.stand_in import find_stand_in
-from runner.source.yaml_faults import explain_syntax, make_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,16 +45,16 @@ _CONSTANTS: dict[str, bool | None] = {
 }
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})", re.ASCII)
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+", re.ASCII)
+_NO_STARTS = "\t@`%*&!|>"
+"""Characters that have a meaning to YAML at the start of a value."""
+_QUOTES_WITHIN = {
+    '"': """a `"` within the text ends it: write `\\"` there, or the whole text in 'single quotes'""",
+    "'": """a `'` within the text ends it: write it twice, or the whole text in "double quotes\"""",
+}
+_INDENT = re.compile(r"^ *(?:- +)*")
+_GENERAL = "check the indentation and the blank behind each `key:`, and put text in quotes, or below a `|`"
 
 Key = str | int
-
-
-class YamlProblemError(Exception):
-    """Text that is not YAML, or YAML that a campaign repository doesn't accept."""
-
-    def __init__(self, diagnostic: Diagnostic) -> None:
-        super().__init__(diagnostic.message)
-        self.diagnostic = diagnostic
 
 
 class Place(NamedTuple):
@@ -77,8 +76,8 @@ class Place(NamedTuple):
         return Position(self.file, self.line + 1, self.column + 1)
 
 
-Places = dict[int, dict[Key, tuple[Any, Any, str]]]
-"""The marks of key and value, and the value's style, by key or index, by the ids of containers."""
+Places = dict[int, dict[Key, Place]]
+"""The places of entries by key or index, by the ids of their containers."""
 
 
 @dataclass(slots=True)
@@ -95,8 +94,7 @@ class YamlDocument:
     problems: list[Diagnostic] = field(default_factory=list)
     unused: dict[tuple[int, int], str] = field(default_factory=dict)
     _places: Places = field(default_factory=dict)
-    _others: dict[Path, YamlDocument] = field(default_factory=dict)
-    _adopted: dict[tuple[int, Key], Path] = field(default_factory=dict)
+    _others: list[YamlDocument] = field(default_factory=list)
     _copies: dict[str, dict[str, Any]] = field(default_factory=dict)
     lines: list[str] = field(init=False)
 
@@ -105,13 +103,7 @@ class YamlDocument:
 
     def place(self, container: dict[str, Any] | list[Any], key: Key) -> Place | None:
         """Return the place of the entry `key` of `container`, an object of this document."""
-        found = self._places.get(id(container), {}).get(key)
-        if found is None:
-            elsewhere = (other.place(container, key) for other in self._others.values())
-            return next(filter(None, elsewhere), None)
-        key_mark, mark, style = found
-        file = self._adopted.get((id(container), key), self.file)
-        return Place(file, key_mark.line, key_mark.column, mark.line, mark.column, style)
+        return self._places.get(id(container), {}).get(key)
 
     def adopt(self, key: str, other: YamlDocument, parent: dict[str, Any]) -> Iterator[str]:
         """Add what the mapping `key` of `parent`, in another document, has to that of this document's data.
@@ -135,9 +127,10 @@ class YamlDocument:
     def take(self, container: dict[str, Any], key: str, other: YamlDocument, source: dict[str, Any]) -> None:
         """Set an entry to that of a mapping of another document, and keep its place there."""
         container[key] = source[key]
+        # The ids of its containers are theirs as long as it is there.
+        self._others.append(other)
+        self._places |= other._places
         self._places[id(container)][key] = other._places[id(source)][key]
-        self._adopted[id(container), key] = other.file
-        self._others[other.file] = other
 
     def position_of(self, container: dict[str, Any] | list[Any], key: Key) -> Position:
         """Return the position of an entry's value; the file's start if there is none."""
@@ -189,35 +182,23 @@ def read_yaml(text: str, file: Path) -> YamlDocument:
     """Parse one YAML document; `file` is only named in problems.
 
     Raises:
-        YamlProblemError: the text cannot be turned into data.
+        ProblemError: the text cannot be turned into data.
     """
-    stand_in = find_stand_in(text.encode("utf-8", "replace"))
-    if stand_in is not None:
-        place = yaml.Mark("", 0, stand_in.line - 1, 0, "", 0)
-        _refuse(file, stand_in.code, stand_in.message, place, stand_in.hint)
+    if (stand_in := find_stand_in(file, text.encode("utf-8", "replace"))) is not None:
+        raise ProblemError(stand_in)
     try:
-        with pause_collector(), _open_parser(text) as next_event:
-            builder = _Builder(file, next_event, text)
+        with pause_collector():
+            builder = _Builder(file, _Loader(text).get_event, text)
             data = builder.build()
     except yaml.MarkedYAMLError as error:
-        place, words, hint = explain_syntax(error, text)
+        place, words, hint = _explain_syntax(error, text)
         _refuse(file, "yaml-syntax", words, place, hint)
     except yaml.reader.ReaderError as error:
         shown = f"U+{error.character:04X}" if isinstance(error.character, int) else repr(error.character)
         message = f"the character {shown} may not stand in YAML"
-        _refuse(file, "yaml-character", message, make_mark(text, error.position), "remove it")
+        _refuse(file, "yaml-character", message, _make_mark(text, error.position), "remove it")
     unused = {(mark.line, mark.column): anchor for anchor, mark in builder.unused.items()}
     return YamlDocument(file, data, text, builder.problems, unused, builder.places)
-
-
-@contextmanager
-def _open_parser(text: str) -> Iterator[Callable[[], Any]]:
-    """Yield the function that returns a text's next event."""
-    parser = _Loader(text)
-    try:
-        yield parser.get_event
-    finally:
-        parser.dispose()
 
 
 class _Builder:
@@ -290,20 +271,22 @@ class _Builder:
             value = self._read(event)
             if key is not None:
                 mapping[key] = value
-                style = (event.style or "") if type(event) is ScalarEvent else ""
-                places[key] = key_event.start_mark, event.start_mark, style
+                places[key] = self._find_place(key_event.start_mark, event)
         return mapping
 
     def _read_sequence(self) -> list[Any]:
         sequence: list[Any] = []
         places = self.places[id(sequence)] = {}
         while type(event := self._next()) is not SequenceEndEvent:
-            style = (event.style or "") if type(event) is ScalarEvent else ""
-            places[len(sequence)] = event.start_mark, event.start_mark, style
+            places[len(sequence)] = self._find_place(event.start_mark, event)
             sequence.append(self._read(event))
         return sequence
 
-    def _read_key(self, event: Any, places: dict[Key, Any]) -> str | None:
+    def _find_place(self, key: Any, event: Any) -> Place:
+        mark, style = event.start_mark, (event.style or "") if type(event) is ScalarEvent else ""
+        return Place(self.file, key.line, key.column, mark.line, mark.column, style)
+
+    def _read_key(self, event: Any, places: dict[Key, Place]) -> str | None:
         """Return a key; None, with a problem noted, if it cannot be one."""
         if type(event) not in (ScalarEvent, AliasEvent):
             self._stop(
@@ -320,7 +303,7 @@ class _Builder:
         # Recipients repeat their keys, and share one string each.
         key = sys.intern(key) if key.isascii() else unicodedata.normalize("NFC", key)
         if key in places:
-            message = f"the key `{key}` stands twice; first in line {places[key][0].line + 1}"
+            message = f"the key `{key}` stands twice; first in line {places[key].key_line + 1}"
             self._note("yaml-duplicate-key", message, event.start_mark, "keep one of them")
             return None
         return key
@@ -358,4 +341,73 @@ class _Builder:
 def _refuse(file: Path, code: str, message: str, mark: yaml.Mark, hint: str | None) -> NoReturn:
     """Raise the error for a text that cannot be read as a document."""
     problem = Diagnostic("error", code, message, file, mark.line + 1, mark.column + 1, hint)
-    raise YamlProblemError(problem) from None
+    raise ProblemError(problem) from None
+
+
+def _explain_syntax(error: yaml.MarkedYAMLError, text: str) -> tuple[yaml.Mark, str, str]:
+    """Return where a parser refused a text, why, and a hint.
+
+    What it is follows from the characters at the parser's marks: each release words its errors anew.
+    """
+    noticed = error.problem_mark or error.context_mark or _make_mark(text, 0)
+    began = error.context_mark or noticed
+    message = f"this is not YAML: {error.problem}"
+    first, at = _character(began, text), _character(noticed, text)
+    if first in "\"'" and not "".join(text.splitlines()[noticed.line :])[noticed.column :].strip():
+        return began, "this quote is never closed", "close it where the text ends"
+    if at == "\t":
+        return noticed, "a tab stands in the indentation", "YAML is indented with blanks: replace the tab"
+    for mark, character in ((began, first), (noticed, at)):
+        if character in _NO_STARTS:
+            return mark, f"text cannot start with `{character}` here", "put it in quotes"
+    if (bare := _find_bare_key(began, noticed, text)) is not None:
+        word = _read_line(bare, text)[bare.column :].split()[0]
+        return (
+            bare,
+            f"there is no `:` behind `{word}`",
+            f"write `{word}:`, or indent what goes on with a text",
+        )
+    before = _read_line(noticed, text)[: noticed.column].strip()
+    return noticed, message, _advise(first, at, before)
+
+
+def _find_bare_key(began: yaml.Mark, noticed: yaml.Mark, text: str) -> yaml.Mark | None:
+    """Return where a key without its colon stands; None if that is not certain."""
+    if began.line == noticed.line:
+        # Or the parser took it for a text that goes on with the next key, at the same indentation.
+        line = _read_line(noticed, text)
+        before = text.splitlines()[noticed.line - 1] if noticed.line else ""
+        start = len(before) - len(_INDENT.sub("", before))
+        if _character(noticed, text) != ":" or start != len(line) - len(line.lstrip()):
+            return None
+        began = yaml.Mark("", 0, noticed.line - 1, start, "", 0)
+    key = _read_line(began, text)[began.column :]
+    return began if key[:1].isalnum() and ":" not in key else None
+
+
+def _advise(first: str, at: str, before: str) -> str:
+    if first in "[{":
+        return f"close the `{first}`, put `,` between its entries, and text with `{first}` or ` #` in quotes"
+    if first == '"' and at == "\\":
+        return "write a backslash twice, or the text in 'single quotes'"
+    if before[-1:] in _QUOTES_WITHIN:
+        return _QUOTES_WITHIN[before[-1]]
+    if at == ":" and ": " in before:
+        return "put text that contains `: ` in quotes"
+    return _GENERAL
+
+
+def _make_mark(text: str, index: int) -> yaml.Mark:
+    """Return the mark of a character of a text."""
+    line, column = text.count("\n", 0, index), index - text.rfind("\n", 0, index) - 1
+    return yaml.Mark("", index, line, column, "", 0)
+
+
+def _character(mark: yaml.Mark, text: str) -> str:
+    return _read_line(mark, text)[mark.column : mark.column + 1] or "\n"
+
+
+def _read_line(mark: yaml.Mark, text: str) -> str:
+    """Return the line of a mark."""
+    lines = text.splitlines()
+    return lines[mark.line] if mark.line < len(lines) else ""

@@ -47,17 +47,12 @@ def is_yes(value: Any) -> bool:
     return False
 
 
-def read_whole(value: Any, *default: Any, **options: Any) -> Any:
-    """Return the whole number of a value; the filter `int`. A text that is no number needs a default."""
-    return _read_as("int", int, value, *default, **options)
+def read_as(kind: type[int | float], value: Any, *default: Any, **options: Any) -> Any:
+    """Return the number of a kind that a value is; the filters `int` and `float`.
 
-
-def read_decimal(value: Any, *default: Any, **options: Any) -> Any:
-    """Return the decimal number of a value; the filter `float`. A text that is no number needs a default."""
-    return _read_as("float", float, value, *default, **options)
-
-
-def _read_as(name: str, kind: type[int | float], value: Any, *default: Any, **options: Any) -> Any:
+    A text that is no number needs a default.
+    """
+    name = kind.__name__
     if not isinstance(value, str) or default or options:
         return FILTERS_OF_JINJA[name](value, *default, **options)
     number = _read(value)

@@ -40,16 +40,16 @@ def read_included(folder: Path, name: object) -> str | None:
             return None
         with file.open(encoding="utf-8", errors="replace") as stream:
             text = stream.read(MAX_SOURCE + 1)
-        return None if find_stand_in(text.encode()) else text
+        return None if find_stand_in(file, text.encode()) else text
     except OSError:
         return None
 
 
-def explain_missing(folder: Path, name: object) -> tuple[str, str]:
+def explain_missing(folder: Path, name: object) -> tuple[str, str | None]:
     """Return the words that `read_included` found nothing, and a hint."""
     file = folder / str(name)
     with suppress(OSError, ValueError):
-        stand_in = find_stand_in(file.read_bytes()) if is_readable_below(file, (folder,)) else None
+        stand_in = find_stand_in(file, file.read_bytes()) if is_readable_below(file, (folder,)) else None
         if stand_in is not None:
             return f"the included file {name}: {stand_in.message}", stand_in.hint
     others = [str(other.relative_to(folder)) for other in folder.rglob("*") if other.is_file()]

@@ -168,8 +168,8 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
             "format": format_text,
             "string": write_text,
             "is_yes": cells.is_yes,
-            "int": cells.read_whole,
-            "float": cells.read_decimal,
+            "int": functools.partial(cells.read_as, int),
+            "float": functools.partial(cells.read_as, float),
         }
         kept = {name: FILTERS[name] for name in _KEPT_FILTERS}
         self.filters = {name: self._counted(name, f) for name, f in {**kept, **ours}.items()}

@@ -7,19 +7,19 @@ launch. Problems of texts are reported once, those of rows row by row.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.audience.audience import known_names
 from runner.audience.table import normalize_name
 from runner.campaign.model import FileRecipients
-from runner.source.diagnostic import Diagnostic
+from runner.source.diagnostic import Diagnostic, ProblemError
 from runner.source.normalize import fold_answer, suggest
 from runner.text.outgoing import OutgoingTexts, PayloadTemplate, Slot
 from runner.text.placeholders import find_dashed
 from runner.text.template import (
     CompiledText,
     MissingVariablesError,
-    TemplateProblemError,
     TextCompiler,
     TextRenderer,
     template_diagnostic,
@@ -81,7 +81,7 @@ class _Prepared:
 
 
 class MessageRenderer:
-    """A renderer of one message for its recipients; with a `language`, for those of it.
+    """A renderer of one message for its recipients; of an `arm`, or a `language`, for those of it.
 
     Texts without variables are rendered once.
 
@@ -89,14 +89,17 @@ class MessageRenderer:
         names: the variables that its texts refer to.
     """
 
-    def __init__(self, message: Message, compiler: TextCompiler, language: str | None = None) -> None:
+    def __init__(
+        self, message: Message, compiler: TextCompiler, language: str | None = None, arm: str | None = None
+    ) -> None:
         """Compile the texts.
 
         Raises:
-            TemplateProblemError: some of them are invalid.
+            ProblemError: some of them are invalid.
         """
         self.message = message
         self.language = language
+        self.arm = arm
         self._compiled = _compile_texts(message, compiler)
         self.names = frozenset[str]().union(*(text.names for text in self._compiled.values()))
         self._prepared: _Prepared | None = None
@@ -117,7 +120,7 @@ class MessageRenderer:
 
         Raises:
             MissingVariablesError: a text needs variables that are missing.
-            TemplateProblemError: a text cannot be rendered, or comes out empty.
+            ProblemError: a text cannot be rendered, or comes out empty.
         """
         try:
             prepared = self._prepared or self._prepare(variables)
@@ -189,10 +192,10 @@ def _compile_texts(message: Message, compiler: TextCompiler) -> dict[TemplateTex
     for text in message.iterate_texts():
         try:
             compiled[text] = compiler.compile(text)
-        except TemplateProblemError as error:
+        except ProblemError as error:
             problems.extend(error.diagnostics)
     if problems:
-        raise TemplateProblemError(*problems)
+        raise ProblemError(*problems)
     return compiled
 
 
@@ -209,7 +212,7 @@ def _require_distinct(responses: list[str], texts: list[CompiledText]) -> None:
             if texts[first].names or texts[index].names
             else f"two responses read {responses[index]!r}"
         )
-        raise TemplateProblemError(template_diagnostic("response-repeated", words, texts[index].text))
+        raise ProblemError(template_diagnostic("response-repeated", words, texts[index].text))
 
 
 def _require_text(text: CompiledText, variables: Variables) -> str:
@@ -219,8 +222,8 @@ def _require_text(text: CompiledText, variables: Variables) -> str:
     return rendered
 
 
-def _empty(text: CompiledText) -> TemplateProblemError:
-    return TemplateProblemError(template_diagnostic("text-empty", "this text comes out empty", text.text))
+def _empty(text: CompiledText) -> ProblemError:
+    return ProblemError(template_diagnostic("text-empty", "this text comes out empty", text.text))
 
 
 @dataclass(slots=True)
@@ -237,13 +240,19 @@ class CompiledMessage:
     translated: dict[tuple[str | None, str | None], MessageRenderer] = field(default_factory=dict)
 
     def choose(self, arm: str | None, language: str | None) -> MessageRenderer:
-        """Return the renderer for an arm's people of a language."""
+        """Return the renderer for people of a language, and of an arm if the message has arms."""
+        arm = arm if self.has_arms else None
         return self.renderers[arm] if language is None else self.translated[arm, language]
 
     @property
     def names(self) -> frozenset[str]:
         """The variables that its texts refer to."""
         return frozenset[str]().union(*(renderer.names for renderer in self.translated.values()))
+
+    @property
+    def sent(self) -> list[Message]:
+        """The message as each arm sends it."""
+        return [renderer.message for renderer in self.renderers.values()]
 
     @property
     def has_arms(self) -> bool:
@@ -257,12 +266,13 @@ def compile_messages(
     """Yield a campaign's compiled messages, or only one; messages with invalid texts are left out."""
     for message in campaign.messages:
         compiled_message = CompiledMessage(message)
-        sent: list[tuple[str | None, Message]] = [*campaign.list_arms(message.id).items()]
-        sent = sent or [(None, message)]
+        sent: list[tuple[str | None, Message]] = [*campaign.list_arms(message.id).items()] or [
+            (None, message)
+        ]
         for arm, varied in sent:
             try:
                 _compile_arm(compiled_message, arm, varied, compiler, campaign.languages)
-            except TemplateProblemError as error:
+            except ProblemError as error:
                 problems.extend(error.diagnostics)
         if len(compiled_message.renderers) == len(sent) and only in (None, message.id):
             yield compiled_message
@@ -275,16 +285,16 @@ def _compile_arm(
     compiler: TextCompiler,
     languages: Languages | None,
 ) -> None:
-    """Add the renderers of an arm; raises TemplateProblemError with what is wrong in all languages."""
+    """Add the renderers of an arm; raises ProblemError with what is wrong in all languages."""
     found: dict[Diagnostic, None] = {}
     for code in (None,) if languages is None else languages.known:
         sent = varied if code is None else varied.in_language(code)
         try:
-            compiled_message.translated[arm, code] = MessageRenderer(sent, compiler, code)
-        except TemplateProblemError as error:
+            compiled_message.translated[arm, code] = MessageRenderer(sent, compiler, code, arm)
+        except ProblemError as error:
             found.update(dict.fromkeys(error.diagnostics))
     if found:
-        raise TemplateProblemError(*found)
+        raise ProblemError(*found)
     default = None if languages is None else languages.default
     compiled_message.renderers[arm] = compiled_message.translated[arm, default]
 
@@ -305,10 +315,11 @@ class RowReporter:
         self._problems = problems
         self._said_once = problems if said_once is None else said_once
         self.said: dict[Diagnostic, tuple[tuple[int, int], Diagnostic]] = {}
-        self._names: dict[int, list[str]] = {}
-        self._folded: dict[int, frozenset[str]] = {}
+        # Once a source, since this opens its file.
+        self._list_names = cache(partial(known_names, campaign))
+        self._fold_names = cache(lambda source: frozenset(map(normalize_name, self._list_names(source))))
 
-    def report_failure(self, error: TemplateProblemError, recipient: Recipient | None) -> None:
+    def report_failure(self, error: ProblemError, recipient: Recipient | None) -> None:
         """Report a text that cannot be rendered, once; `recipient` is None if it fails for everyone alike."""
         for diagnostic in error.diagnostics:
             hint = diagnostic.hint
@@ -319,11 +330,7 @@ class RowReporter:
     def report_missing(self, recipient: Recipient, message: Message, error: MissingVariablesError) -> None:
         """Report a recipient's missing variables; a variable that its source lacks is reported once."""
         source = recipient.source
-        if source not in self._names:
-            # Once a source, since this opens its file.
-            self._names[source] = known_names(self._campaign, source)
-            self._folded[source] = frozenset(map(normalize_name, self._names[source]))
-        names, folded = self._names[source], self._folded[source]
+        names, folded = self._list_names(source), self._fold_names(source)
         for name, needed_by in error.missing:
             if normalize_name(name) in folded:
                 text = f"`{name}` is blank here, and the message `{message.id}` needs it"

@@ -229,7 +229,6 @@ class CaseFinder:
     """A finder of the worst conversations of a message, arm and language; `people` is the recipients seen."""
 
     renderer: MessageRenderer
-    arm: str | None = None
     people: int = 0
     _costs: dict[str, Counter[str]] = field(default_factory=dict)
     _most: dict[CaseKind, tuple[int, int, Recipient]] = field(default_factory=dict)
@@ -273,7 +272,7 @@ class CaseFinder:
         """Return a recipient's conversation."""
         bubbles = list_bubbles(self.renderer.render(recipient.vars).definition)
         renderer = self.renderer
-        return Conversation(renderer.message, recipient, bubbles, self.arm, reasons, renderer.language)
+        return Conversation(renderer.message, recipient, bubbles, renderer.arm, reasons, renderer.language)
 
     def list_characters(self) -> list[UnplainCharacter]:
         """Return the characters outside GSM-7 over all texts of the conversations."""

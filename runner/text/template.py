@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import jinja2
 from jinja2 import Template, nodes
 
-from runner.source.diagnostic import Diagnostic
+from runner.source.diagnostic import Diagnostic, ProblemError
 from runner.text.faults import UNSUITABLE, AbsentError, BoundError, MisuseError
 from runner.text.include import MAX_SOURCE, explain_missing, read_included
 from runner.text.language import MAX_LENGTH, CampaignEnvironment, find_variables
@@ -96,14 +96,6 @@ class References(NamedTuple):
     optional: frozenset[str]
 
 
-class TemplateProblemError(Exception):
-    """An error of texts that cannot be compiled, or rendered for one recipient, at lines of their files."""
-
-    def __init__(self, *diagnostics: Diagnostic) -> None:
-        super().__init__(diagnostics[0].message)
-        self.diagnostics = diagnostics
-
-
 class MissingVariablesError(Exception):
     """An error of a recipient without variables (`missing`), each with the first text that asks for it."""
 
@@ -132,7 +124,7 @@ class CompiledText:
 
         Raises:
             MissingVariablesError: it needs variables that are missing.
-            TemplateProblemError: it fails in another way, or is longer than `MAX_LENGTH` characters.
+            ProblemError: it fails in another way, or is longer than `MAX_LENGTH` characters.
         """
         return TextRenderer((self,)).render(variables)[0]
 
@@ -153,7 +145,7 @@ class CompiledText:
                     break
         return noted
 
-    def explain(self, error: Exception, variables: Variables) -> MissingVariablesError | TemplateProblemError:
+    def explain(self, error: Exception, variables: Variables) -> MissingVariablesError | ProblemError:
         """Return the reason why the text could not be rendered for these variables."""
         missing = self.find_missing(variables)
         if missing:
@@ -179,7 +171,7 @@ class TextRenderer:
 
         Raises:
             MissingVariablesError: one of them needs variables that are missing.
-            TemplateProblemError: one fails in another way, or is longer than `MAX_LENGTH` characters.
+            ProblemError: one fails in another way, or is longer than `MAX_LENGTH` characters.
         """
         rendered = []
         context, self._context = self._context, None
@@ -218,7 +210,7 @@ class TextCompiler:
         """Compile one text.
 
         Raises:
-            TemplateProblemError: it is invalid, or includes a file that cannot be read.
+            ProblemError: it is invalid, or includes a file that cannot be read.
         """
         try:
             names = frozenset[str]().union(*map(find_variables, self._read_whole(text)))
@@ -229,12 +221,12 @@ class TextCompiler:
             fault, hint = explain_tag(line, text.inner_quote) or explain_syntax(error)
             message = f"this template is wrong: {fault}"
             place = error.name, error.lineno
-            raise self._refuse("template-syntax", message, text, place, hint) from None
+            raise _make_error("template-syntax", message, text, self._folder, place, hint) from None
         except _TOO_DEEP:
-            raise self._refuse("template-syntax", _DEEP, text) from None
+            raise _make_error("template-syntax", _DEEP, text, self._folder) from None
         except _FAILURES as error:  # constant parts are worked out while compiling
             message = f"this template is wrong: {quote_library(error)}"
-            raise self._refuse("template-syntax", message, text) from None
+            raise _make_error("template-syntax", message, text, self._folder) from None
         return CompiledText(text, names, strict, self._folder)
 
     def outline(self, text: TemplateText, variables: Variables) -> str:
@@ -245,7 +237,7 @@ class TextCompiler:
         try:
             compiled = self.compile(text)
             return compiled.render({**{name: f"[{name}]" for name in compiled.names}, **variables})
-        except (MissingVariablesError, TemplateProblemError):
+        except (MissingVariablesError, ProblemError):
             return text.source
 
     def _read_whole(self, text: TemplateText) -> Iterator[nodes.Template]:
@@ -254,7 +246,7 @@ class TextCompiler:
         size = len(text.source)
         if size > MAX_SOURCE:
             message = f"this text is longer than {MAX_SOURCE:,} characters"
-            raise self._refuse("template-syntax", message, text)
+            raise _make_error("template-syntax", message, text, self._folder)
         waiting: list[tuple[str | None, str]] = [(None, text.source)]
         visited = set[str]()
         while waiting:
@@ -272,10 +264,12 @@ class TextCompiler:
                     waiting.append((wanted, included))
                 elif not include.ignore_missing:
                     message, hint = explain_missing(self._folder, wanted)
-                    raise self._refuse("template-include", message, text, (name, include.lineno), hint)
+                    raise _make_error(
+                        "template-include", message, text, self._folder, (name, include.lineno), hint
+                    )
                 if size > MAX_SOURCE:
                     message = f"with {wanted}, this text is longer than {MAX_SOURCE:,} characters"
-                    raise self._refuse("template-include", message, text, (name, include.lineno))
+                    raise _make_error("template-include", message, text, self._folder, (name, include.lineno))
 
     def _parse(self, text: TemplateText, source: str, name: str | None) -> nodes.Template:
         try:
@@ -286,7 +280,7 @@ class TextCompiler:
             error.name = name  # Jinja2 calls what it looks for names in "<introspection>"
             raise
         except _TOO_DEEP:
-            raise self._refuse("template-syntax", _DEEP, text, (name, 1)) from None
+            raise _make_error("template-syntax", _DEEP, text, self._folder, (name, 1)) from None
 
     def find_references(self, text: TemplateText) -> References:
         """Return the variables that a text refers to; none if it is invalid."""
@@ -302,7 +296,7 @@ class TextCompiler:
 
     def iterate_trees(self, text: TemplateText) -> Iterator[nodes.Template]:
         """Yield a text and those that it includes, parsed, up to the first invalid one."""
-        with contextlib.suppress(jinja2.TemplateError, TemplateProblemError):
+        with contextlib.suppress(jinja2.TemplateError, ProblemError):
             yield from self._read_whole(text)
 
     def _load(self, name: str) -> str | None:
@@ -312,24 +306,19 @@ class TextCompiler:
             self.included[name] = read_included(self._folder, name)
         return self.included[name]
 
-    def _refuse(
-        self,
-        code: str,
-        message: str,
-        text: TemplateText,
-        place: _Place = (None, None),
-        hint: str | None = None,
-    ) -> TemplateProblemError:
-        return _make_error(code, message, text, self._folder, place, hint)
-
 
 def _make_error(
-    code: str, message: str, text: TemplateText, folder: Path, place: _Place, hint: str | None = None
-) -> TemplateProblemError:
+    code: str,
+    message: str,
+    text: TemplateText,
+    folder: Path,
+    place: _Place = (None, None),
+    hint: str | None = None,
+) -> ProblemError:
     name, line = place
     if name is None:
-        return TemplateProblemError(template_diagnostic(code, message, text, line, hint=hint))
-    return TemplateProblemError(Diagnostic("error", code, message, folder / name, line or 1, 1, hint))
+        return ProblemError(template_diagnostic(code, message, text, line, hint=hint))
+    return ProblemError(Diagnostic("error", code, message, folder / name, line or 1, 1, hint))
 
 
 def _make_context(template: Template, variables: Mapping[str, Any]) -> Context:

@@ -14,8 +14,9 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from runner.source.diagnostic import CellProblem
 from runner.timing.decision import TIMEZONE_UNKNOWN, Defer, Reason, Refuse, SendNow
-from runner.timing.zone import NameProblem, load_zone
+from runner.timing.zone import load_zone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -69,7 +70,7 @@ class CellTime:
 
 
 @lru_cache(maxsize=1 << 14)
-def read_time(written: str) -> CellTime | NameProblem:
+def read_time(written: str) -> CellTime | CellProblem:
     """Return the time in a cell: ISO 8601, a date alone is the start of that day; or the problem of it."""
     text = written.strip()
     if _ISO.fullmatch(text):
@@ -78,15 +79,15 @@ def read_time(written: str) -> CellTime | NameProblem:
                 text.upper().replace(" +", "+").replace(" -", "-").replace(" Z", "Z")
             )
             if not _FIRST_YEAR <= time.year <= _LAST_YEAR:
-                return NameProblem(f"the year {time.year} stands for no date", "leave the cell blank")
+                return CellProblem(f"the year {time.year} stands for no date", "leave the cell blank")
             time = time.replace(second=0, microsecond=0)
             return CellTime(time if time.tzinfo is None else time.astimezone(UTC))
-        return NameProblem("there is no such day or time", _HINT)
+        return CellProblem("there is no such day or time", _HINT)
     readings = tuple(_list_readings(text))
     if len(readings) > 1:
         shown = " and as ".join(readings)
-        return NameProblem(f"it can be read as {shown}", f"write {' or '.join(readings)}")
-    return NameProblem("it is no ISO 8601 date", f"write {readings[0]}" if readings else _HINT)
+        return CellProblem(f"it can be read as {shown}", f"write {' or '.join(readings)}")
+    return CellProblem("it is no ISO 8601 date", f"write {readings[0]}" if readings else _HINT)
 
 
 def _list_readings(text: str) -> Iterator[str]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import unicodedata
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import date
@@ -21,11 +20,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from runner.source.diagnostic import CellProblem
+from runner.source.normalize import normalize
 from runner.source.quantity import parse_duration
 from runner.timing.schedule import FrequencyCap
 from runner.timing.window import DAYS, HolidayList, LocalWindow, Span, WeeklyWindow, parse_clock
 from runner.timing.zone import (
-    NameProblem,
     find_country_code,
     find_zones,
     list_countries,
@@ -50,7 +50,7 @@ _TERRITORIES = ("AS", "GU", "MP", "PR", "VI")
 _HINT = "write a country or a country and its state, as ISO 3166 has them: US, US-FL or CA-QC"
 
 
-def check_region(written: str, country: str | None = None) -> str | NameProblem:
+def check_region(written: str, country: str | None = None) -> str | CellProblem:
     """Return the ISO 3166 code of a place (`US`, `US-FL`), or the reason for refusing it.
 
     Case, accents and punctuation do not matter. A state may stand alone (`FL`, `Florida`) unless the people
@@ -82,9 +82,7 @@ def _list_meanings(words: str, country: str | None) -> list[str]:
 
 
 def _normalize(written: str) -> str:
-    plain = unicodedata.normalize("NFKD", written.replace("&", " and ").replace(".", "")).casefold()
-    letters = "".join(each for each in plain if not unicodedata.combining(each))
-    return " ".join(re.findall(r"[^\W_]+", letters))
+    return normalize(written.replace("&", " and ").replace(".", ""))
 
 
 def _find_state(words: str, country: str) -> str | None:
@@ -118,11 +116,11 @@ def _read_countries() -> dict[str, str]:
     return read_country_names() | assigned
 
 
-def _refuse(written: str) -> NameProblem:
+def _refuse(written: str) -> CellProblem:
     names = [name for states in _read_states().values() for name in states.values()]
     names += _read_countries().values()
     close = difflib.get_close_matches(written.strip().title(), names, n=1, cutoff=0.8)
-    return NameProblem("there is no such country or state", f"did you mean {close[0]}?" if close else _HINT)
+    return CellProblem("there is no such country or state", f"did you mean {close[0]}?" if close else _HINT)
 
 
 @cache

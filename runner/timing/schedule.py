@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
+from runner.source.diagnostic import CellProblem
 from runner.source.quantity import write_duration
 from runner.timing.window import DAYS, WHOLE_WEEK, WeeklyWindow, make_window, parse_clock
-from runner.timing.zone import NameProblem, check_zone, load_zone
+from runner.timing.zone import check_zone, load_zone
 from runner.wording import count_words
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def read_schedule(written: Mapping[str, Any]) -> Schedule | tuple[ScheduleProble
     """
     problems: list[ScheduleProblem] = []
     zone = check_zone(written["timezone"]) if "timezone" in written else None
-    if isinstance(zone, NameProblem):
+    if isinstance(zone, CellProblem):
         problems.append(ScheduleProblem("timezone", zone.reason, zone.hint))
         zone = None
     moments: dict[str, datetime | None] = {}

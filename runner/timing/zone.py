@@ -10,7 +10,6 @@ import difflib
 import json
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
 from importlib import resources
@@ -26,6 +25,8 @@ from phonenumbers import (
     region_code_for_number,
 )
 from phonenumbers.tzdata import TIMEZONE_DATA, TIMEZONE_LONGEST_PREFIX
+
+from runner.source.diagnostic import CellProblem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,30 +53,22 @@ _NOT_PLACES = frozenset({"Factory", "localtime"})
 _PACKAGE = resources.files("tzdata") / "zoneinfo"
 
 
-@dataclass(frozen=True, slots=True)
-class NameProblem:
-    """The reason for refusing the name of a time zone or region, which completes "the … is refused: "."""
-
-    reason: str
-    hint: str
-
-
-def check_zone(written: str) -> str | NameProblem:
+def check_zone(written: str) -> str | CellProblem:
     """Return the IANA name of a time zone, or the reason for refusing it, as for ambiguous abbreviations."""
     name = written.strip()
     if _OFFSET.fullmatch(name):
-        return NameProblem(
+        return CellProblem(
             "an offset does not say where, nor when clocks change",
             "write an IANA name such as America/New_York",
         )
     if meant := _MISLEADING.get(name.upper()):
-        return NameProblem(
+        return CellProblem(
             "an abbreviation does not say where, nor when clocks change", f"did you mean {meant}?"
         )
     if name in _list_zones():
         return name
     close = _find_similar(name)
-    return NameProblem(
+    return CellProblem(
         "there is no such time zone",
         f"did you mean {close}?" if close else "write an IANA name such as America/New_York",
     )
@@ -150,14 +143,8 @@ def _is_geographic(phone: str) -> bool:
 
 def find_country_code(phone: str) -> str:
     """Return an E.164 phone's country code (no start of another: ITU-T E.164, 6.2), or an empty text."""
-    return next(
-        (
-            phone[1 : n + 1]
-            for n in _COUNTRY_CODE_DIGITS
-            if int(phone[1 : n + 1]) in COUNTRY_CODE_TO_REGION_CODE
-        ),
-        "",
-    )
+    starts = (phone[1 : n + 1] for n in _COUNTRY_CODE_DIGITS)
+    return next((start for start in starts if int(start) in COUNTRY_CODE_TO_REGION_CODE), "")
 
 
 def find_region(phone: str) -> str | None:
@@ -215,13 +202,12 @@ def read_country_zones() -> dict[str, tuple[str, ...]]:
 
 
 @cache
-def keeps_clock(zone: str, country_code: int) -> bool:
-    """Return whether a time zone's clocks, summer and winter, are those of a place with a calling code.
+def keeps_clock(zone: str, code: str) -> bool:
+    """Return whether a time zone's clocks, summer and winter, are those of a place with a country code.
 
     True also if no place is known.
     """
-    countries = COUNTRY_CODE_TO_REGION_CODE.get(country_code, ())
-    own = chain.from_iterable(read_country_zones().get(country, ()) for country in countries)
+    own = chain.from_iterable(read_country_zones().get(country, ()) for country in list_countries(code))
     clocks = set(map(_read_clock, own))
     return not clocks or _read_clock(zone) in clocks
 

@@ -16,7 +16,7 @@ from runner.audience.audience import (
     read_excluded,
 )
 from runner.audience.table import normalize_name
-from runner.audience.trace import read_trace, trace_audience
+from runner.audience.trace import AudienceTrace, trace_audience
 from runner.campaign.model import FileRecipients
 from runner.campaign.variants import Draw
 from runner.errors import CampaignError
@@ -208,11 +208,11 @@ class CampaignReporter:
         """
         if not self._has_comments:
             return [], False
-        sent = read_trace(sendings.read_audience_trace(connection, self._campaign_id or 0))
-        if sent is None:
+        kept = sendings.read_audience_trace(connection, self._campaign_id or 0)
+        if kept is None:
             return [], False
-        now = trace_audience(self._campaign)
-        gone = sorted(sent.columns - now.columns)
+        sent, now = AudienceTrace.restore(kept), trace_audience(self._campaign)
+        gone = sorted({*sent.columns} - {*now.columns})
         is_changed = not gone and now.digest != sent.digest
         if is_changed:
             warn(

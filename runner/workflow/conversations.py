@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from runner.audience.phone import mask_phone
 from runner.audience.rows import leave_out_blank
 from runner.campaign.timing_words import describe_timing
+from runner.source.diagnostic import ProblemError
 from runner.text.include import include_folder
 from runner.text.preview import Branch, Bubble, Turn, list_branches, list_bubbles
 from runner.text.segment import advise
-from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler
+from runner.text.template import MissingVariablesError, TextCompiler
 from runner.view.blocks import Code, Items, Section
 from runner.wording import count_words, printable
 from runner.workflow.campaigns import show_path
@@ -141,7 +142,7 @@ def show_example(campaign: Campaign) -> Iterator[Block]:
         sample = {name: own.get(name, f"‹{name}›") for name in compiled.names}
         try:
             shown = compiled.render(sample)
-        except (MissingVariablesError, TemplateProblemError):
+        except (MissingVariablesError, ProblemError):
             return text.source
         return shown if all(f"‹{name}›" in shown for name in compiled.names - own.keys()) else text.source
 

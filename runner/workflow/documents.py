@@ -10,7 +10,6 @@ from runner.ledger.model import format_moment
 from runner.plan.digest import plan_digest
 from runner.plan.documents import (
     CountedReason,
-    ListedCharacter,
     ListedDefault,
     PlanDocument,
     PlannedCampaign,
@@ -18,7 +17,6 @@ from runner.plan.documents import (
     ShownLaunch,
 )
 from runner.source.json_schema import write_flow
-from runner.text.segment import find_substitute
 from runner.timing.decision import count_due
 from runner.workflow.campaigns import show_path
 from runner.workflow.plans.power import list_findable
@@ -91,10 +89,6 @@ def _describe_message(message: MessagePlan, findable: Iterable[FindableDifferenc
         next_due=format_moment(message.next_due) if message.next_due is not None else None,
         due=count_due(message.due),
         reasons=tuple(CountedReason(*one) for one in sorted(message.reasons.items())),
-        costly_characters=tuple(
-            ListedCharacter(character, *cost, find_substitute(character))
-            for character, cost in sorted(message.costly_characters.items())
-        ),
         findable=tuple(findable),
         languages=message.languages or UNSET,
     )

@@ -15,7 +15,7 @@ from runner.errors import RunnerError, UsageError
 from runner.plan.dates import Dates
 from runner.source.diagnostic import Problems
 from runner.text.include import include_folder
-from runner.text.payload import CompiledMessage, compile_messages
+from runner.text.payload import CompiledMessage, MessageRenderer, compile_messages
 from runner.text.preview import (
     Branch,
     Bubble,
@@ -202,7 +202,7 @@ class _Gallery:
 
     campaign: Campaign
     compiled: list[CompiledMessage]
-    finders: dict[tuple[str, str | None, str | None], CaseFinder]
+    finders: dict[MessageRenderer, CaseFinder]
     draw: Draw | None
     excluded: frozenset[str]
     language: str | None
@@ -216,12 +216,7 @@ class _Gallery:
             raise UsageError(f"{campaign.name} has no message {message!r}", hint=f"known: {', '.join(known)}")
         compiler = TextCompiler(include_folder(campaign))
         compiled = list(compile_messages(campaign, compiler, Problems(), message))
-        finders = {
-            (compiled_message.message.id, arm, code): CaseFinder(compiled_message.choose(arm, code), arm)
-            for compiled_message in compiled
-            for arm in compiled_message.renderers
-            for code in ((None,) if campaign.languages is None else campaign.languages.known)
-        }
+        finders = {each: CaseFinder(each) for one in compiled for each in one.translated.values()}
         draw = None if campaign.variants is None else Draw(campaign.variants)
         dates = Dates(campaign, [one.message for one in compiled], None, None)
         return cls(campaign, compiled, finders, draw, read_excluded(campaign, Problems()), language, dates)
@@ -274,8 +269,7 @@ class _Gallery:
         for index, compiled_message in enumerate(self.compiled):
             if self.dates.columns[index] and self.dates.read(index, recipient) is None:
                 continue
-            own = arm.id if arm and compiled_message.has_arms else None
-            yield self.finders[compiled_message.message.id, own, recipient.language]
+            yield self.finders[compiled_message.choose(arm, recipient.language)]
 
 
 def _describe_conversation(preview: Preview, one: Conversation) -> PreviewedConversation:
@@ -298,4 +292,4 @@ def _describe_conversation(preview: Preview, one: Conversation) -> PreviewedConv
 def _remark(finder: CaseFinder) -> PreviewRemark:
     characters = tuple(finder.list_characters())
     message, language = finder.renderer.message, finder.renderer.language or UNSET
-    return PreviewRemark(message.id, finder.arm, finder.people, characters, language)
+    return PreviewRemark(message.id, finder.renderer.arm, finder.people, characters, language)

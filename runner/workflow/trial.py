@@ -40,11 +40,10 @@ def try_texts(scope: Scope, options: ApplyOptions, phone: str, approve: Callable
     """
     scope, workspace, plan_options = prepare_run(scope, options)
     (own,) = parse_phones([phone])
-    anytime = replace(plan_options, ignore_time=True)
     with workspace.open_ledger_for_reading() as opened:
-        reader = PlanContextReader(workspace, opened, workspace.now())
+        reader = PlanContextReader(workspace, opened, workspace.now(), is_for_any_time=True)
         planned = plan_campaigns(
-            workspace, scope, anytime, lambda c: _as_if_new(workspace.read_record(opened, c)), reader
+            workspace, scope, plan_options, lambda c: _as_if_new(workspace.read_record(opened, c)), reader
         )
     _refuse_opted_out(planned, own)
     launches = [launch for item in planned for launch in choose_launches(item.iterate_launches())]
@@ -76,8 +75,7 @@ def _as_if_new(record: Record) -> Record:
 
 def _refuse_opted_out(planned: Iterable[PlanResult], phone: str) -> None:
     for item in planned:
-        context = None if item.planner is None else item.planner.context
-        suppressions = None if context is None else context.suppressions
+        suppressions = None if item.planner is None else item.planner.context.suppressions
         found = suppressions.find(phone) if suppressions is not None else None
         if found is not None:
             how = "opted out" if found == "confirmed" else "may have opted out"

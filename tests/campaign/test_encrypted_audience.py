@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pyrage import encrypt, x25519
 
 from runner.audience.phone_search import find_phones
-from runner.audience.table import TableProblemError, open_table
+from runner.audience.table import open_table
+from runner.source.diagnostic import ProblemError
 from runner.source.encrypted import EncryptedFileError, open_plain
 
 if TYPE_CHECKING:
@@ -64,10 +65,10 @@ def test_a_changed_or_cut_file_is_an_error(tmp_path: Path, place: float, is_cut:
     index = int(place * len(content))
     content[index] ^= 1
     file.write_bytes(content[:index] if is_cut else content)
-    with pytest.raises(TableProblemError) as caught, open_table(file, identity=TEXT) as table:
+    with pytest.raises(ProblemError) as caught, open_table(file, identity=TEXT) as table:
         list(table.rows)
     codes = {"audience-not-age", "audience-not-opened", "audience-damaged"}
-    assert caught.value.diagnostic.code in codes
+    assert caught.value.diagnostics[0].code in codes
 
 
 @pytest.mark.parametrize(
@@ -83,9 +84,9 @@ def test_a_changed_or_cut_file_is_an_error(tmp_path: Path, place: float, is_cut:
 def test_a_wrong_key_is_said_without_it(tmp_path: Path, identity: str, code: str, words: str) -> None:
     """What is wrong is said, and no key is in the words."""
     file = write(tmp_path, b"phone\n")
-    with pytest.raises(TableProblemError) as caught, open_table(file, identity=identity) as table:
+    with pytest.raises(ProblemError) as caught, open_table(file, identity=identity) as table:
         list(table.rows)
-    problem = caught.value.diagnostic
+    problem = caught.value.diagnostics[0]
     assert problem.code == code
     assert words in problem.message
     assert "SECRET-KEY-1" not in problem.message

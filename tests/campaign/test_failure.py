@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from runner.campaign.message_model import TemplateText
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
+from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
-from runner.source.diagnostic import Position, Problems
-from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler
+from runner.source.diagnostic import Position, ProblemError, Problems
+from runner.text.template import MissingVariablesError, TextCompiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +31,7 @@ def explain(folder: Path, source: str) -> str | None:
     text = TemplateText(source, Position(folder / "campaign.yaml", 3, 5), 3, 5, is_block=False)
     try:
         TextCompiler(folder).compile(text).render({"name": NAME, "phone": PHONE, "seats": "77031"})
-    except TemplateProblemError as error:
+    except ProblemError as error:
         (diagnostic,) = error.diagnostics
         return diagnostic.message.removeprefix("this text cannot be rendered: ")
     except MissingVariablesError:
@@ -111,7 +112,12 @@ def test_the_same_fault_is_said_once(tmp_path: Path, campaign: Callable[[str], C
         "messages:\n  - id: ask\n    text: \"Hi {{ {'pro': 1}[name] }}\"\n"
     )
     problems = Problems()
-    assert Planner(loaded, "", RecordedDeliveries({}, {}), None, PlanOptions()).make_plan(problems) is None
+    assert (
+        Planner(loaded, "", RecordedDeliveries({}, {}), None, PlanOptions(), PlanContext()).make_plan(
+            problems
+        )
+        is None
+    )
     (only,) = problems
     assert problems.error_count == 1
     assert (only.line, only.column) == (6, 11)

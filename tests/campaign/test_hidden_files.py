@@ -8,8 +8,8 @@ import pytest
 
 from runner.campaign.load import load_campaign
 from runner.service.target import read_targets
-from runner.source.targets_file import TargetsProblemError
-from runner.text.template import TemplateProblemError, TextCompiler
+from runner.source.diagnostic import ProblemError
+from runner.text.template import TextCompiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,7 @@ def test_a_hidden_folder_that_is_allowed_is_read(folder: Path) -> None:
 def test_a_text_never_includes_a_hidden_file(folder: Path, text: Callable[[str], TemplateText]) -> None:
     """`{% include %}` of a file or folder that begins with a dot is an error at the text."""
     for name in (".git/config", ".env", "campaigns/.hidden.csv", "campaigns/link.csv"):
-        with pytest.raises(TemplateProblemError) as caught:
+        with pytest.raises(ProblemError) as caught:
             TextCompiler(folder).compile(text(f"{{% include '{name}' %}}"))
         (found,) = caught.value.diagnostics
         assert (found.code, found.line, found.column) == ("template-include", 3, 5)
@@ -104,7 +104,7 @@ def test_targets_are_never_a_link_to_another_file(folder: Path, linked: str) -> 
     (folder.parent / "secrets.txt").write_text("password: hunter2\n", encoding="utf-8")
     file = folder / "campaigns/targets.yaml"
     file.symlink_to(linked)
-    with pytest.raises(TargetsProblemError) as caught:
+    with pytest.raises(ProblemError) as caught:
         read_targets(file, {})
     (found,) = caught.value.diagnostics
     assert (found.code, found.message) == (

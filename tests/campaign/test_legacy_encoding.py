@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.audience.encoding import read_foreign
-from runner.audience.table import TableProblemError, open_table
+from runner.audience.table import open_table
+from runner.source.diagnostic import ProblemError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,9 +73,9 @@ def test_the_key_of_the_hint_reads_the_file(tmp_path: Path) -> None:
     """The `encoding` that the error says to write reads the name as it was written."""
     file = tmp_path / "people.csv"
     file.write_bytes("phone,name\n+14155550101,Zoë\n".encode("cp1252"))
-    with pytest.raises(TableProblemError) as caught, open_table(file) as table:
+    with pytest.raises(ProblemError) as caught, open_table(file) as table:
         list(table.rows)
-    named = re.search("`encoding: ([^`]+)`", caught.value.diagnostic.hint or "")
+    named = re.search("`encoding: ([^`]+)`", caught.value.diagnostics[0].hint or "")
     assert named is not None
     with open_table(file, encoding=named[1]) as table:
         assert [cells for _, cells in table.rows] == [["+14155550101", "Zoë"]]

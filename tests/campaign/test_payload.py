@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runner.source.diagnostic import ProblemError
 from runner.text.outgoing import PayloadTemplate, question_as_asked
 from runner.text.payload import MessageRenderer
-from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler
+from runner.text.template import MissingVariablesError, TextCompiler
 from tests.canonical import digest_definition
 from tests.choices import SHOWN
 
@@ -164,7 +165,7 @@ def test_rendering_does_not_depend_on_what_was_rendered_before(
         for renderer in (served, MessageRenderer(message, compiler)):
             try:
                 outcomes.append(str(renderer.render(variables)))
-            except TemplateProblemError as error:
+            except ProblemError as error:
                 outcomes.append(str(error.diagnostics))
         assert outcomes[0] == outcomes[1]
 

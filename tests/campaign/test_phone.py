@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from phonenumbers import PhoneNumberFormat, PhoneNumberType
 
-from runner.audience.phone import PhoneProblem, mask_phone, mask_written, parse_phone
+from runner.audience.phone import mask_phone, mask_written, parse_phone
 from runner.audience.renumbering import renumber
+from runner.source.diagnostic import CellProblem
 
 REGIONS = ["US", "GB", "DE", "FR", "IT", "BR", "IN", "MX", "AU", "CH", "SG", "NG"]
 
@@ -49,7 +50,7 @@ def test_national_numbers_belong_to_their_region(region: str, dressing: str) -> 
 def test_what_is_accepted_is_valid_and_in_e164(written: str, region: str | None) -> None:
     """An accepted phone is a valid number in E.164 form, and parsing it again changes nothing."""
     parsed = parse_phone(written, region)
-    if isinstance(parsed, PhoneProblem):
+    if isinstance(parsed, CellProblem):
         assert parsed.reason
         return
     number = phonenumbers.parse(parsed, None)
@@ -102,7 +103,7 @@ def list_unchecked(texts: list[str], region: str | None) -> list[str]:
 @given(st.text(max_size=30), st.sampled_from([None, "US", "DE"]))
 def test_any_text_is_a_phone_or_a_problem(written: str, region: str | None) -> None:
     """No text makes the parser fail."""
-    assert isinstance(parse_phone(written, region), (str, PhoneProblem))
+    assert isinstance(parse_phone(written, region), (str, CellProblem))
 
 
 @pytest.mark.parametrize(

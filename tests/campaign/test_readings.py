@@ -10,13 +10,14 @@ import pytest
 from phonenumbers import PhoneMetadata, PhoneNumberFormat, PhoneNumberType
 
 from runner.audience.audience import AudienceTally, iterate_audience, read_excluded
-from runner.audience.phone import PhoneProblem, mend, read_mended
+from runner.audience.phone import mend, read_mended
 from runner.audience.renumbering import list_forms, renumber
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
+from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
-from runner.source.diagnostic import Problems
+from runner.source.diagnostic import CellProblem, Problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,8 +32,8 @@ AMBIGUOUS = "it is two numbers"
 
 def read(written: str, region: str | None) -> str:
     """Return a phone in E.164 form, or the reason for which it is refused."""
-    found = read_mended(mend(written).text, region)
-    if isinstance(found, PhoneProblem):
+    found = read_mended(mend(written), region)
+    if isinstance(found, CellProblem):
         return found.reason
     return found.doubt.reason if found.doubt else found.phone
 
@@ -180,7 +181,7 @@ def test_who_was_texted_under_an_old_form_is_not_new(
     loaded = load(campaign, tmp_path, f"phone\n{written}\n", source=f"region: {region}")
     key = TargetKey.of("sandbox", "k")
     known = RecordedDeliveries({"hi": {key.fingerprint(recorded)}}, {})
-    made = Planner(loaded, "sandbox", known, key, PlanOptions()).make_plan(Problems())
+    made = Planner(loaded, "sandbox", known, key, PlanOptions(), PlanContext()).make_plan(Problems())
     assert made is not None
     assert (made.messages[0].already_sent, made.messages[0].to_send) == (1, 0)
 
@@ -222,16 +223,16 @@ def check_corpus(count: int, seed: int) -> None:
         today = renumber(phone)
         for way, written in enumerate(write_ways(phone, region)):
             for by in (region, None):
-                found = read_mended(mend(written).text, by)
-                if isinstance(found, PhoneProblem) or found.doubt is not None:
+                found = read_mended(mend(written), by)
+                if isinstance(found, CellProblem) or found.doubt is not None:
                     assert way > 3 or by is None, (phone, written, by, found)
                 else:
                     assert found.phone == today, (phone, written, by, found)
-            listed = read_mended(mend(written).text, region)
-            assert not isinstance(listed, PhoneProblem), (phone, written, listed)
+            listed = read_mended(mend(written), region)
+            assert not isinstance(listed, CellProblem), (phone, written, listed)
             assert today in (listed.phone, *listed.others), (phone, written, listed)
         listed = read_mended(phone[1:], abroad[index % len(abroad)])
-        if not isinstance(listed, PhoneProblem):
+        if not isinstance(listed, CellProblem):
             assert today in (listed.phone, *listed.others), (phone, listed)
 
 

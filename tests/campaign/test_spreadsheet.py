@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,10 +14,10 @@ from runner.audience.phone import mend, parse_phone
 def test_no_digit_is_lost(written: str) -> None:
     """Digits stay in their order; only zeros behind a decimal point go."""
     digits = "".join(filter(str.isdigit, written))
-    kept = "".join(filter(str.isdigit, mend(written).text))
+    kept = "".join(filter(str.isdigit, mend(written)))
     assert digits.startswith(kept)
     assert digits[len(kept) :] in ("", "0", "00")
-    assert "decimal" in mend(written).damage or kept == digits
+    assert kept == digits or re.search("[.,]0", written)
 
 
 @given(

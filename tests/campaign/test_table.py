@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.audience.encoding import BytePlace, read_foreign
-from runner.audience.table import TableProblemError, normalize_name, open_table
+from runner.audience.table import normalize_name, open_table
+from runner.source.diagnostic import ProblemError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,7 +107,7 @@ def test_any_bytes_are_a_table_or_a_problem(tmp_path: Path, raw: bytes) -> None:
     """No bytes make the reader fail in another way than with a problem."""
     file = tmp_path / "table.csv"
     file.write_bytes(raw)
-    with contextlib.suppress(TableProblemError), open_table(file) as table:
+    with contextlib.suppress(ProblemError), open_table(file) as table:
         names = [name for name in table.header if name]
         assert len({normalize_name(name) for name in names}) == len(names)
         assert all(line >= 1 for line, _ in table.rows)

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2.runtime import LoopContext
 
+from runner.source.diagnostic import ProblemError
 from runner.text.cells import NO_WORDS, YES_WORDS
 from runner.text.language import MAX_LENGTH, CampaignEnvironment
 from runner.text.syntax import SAFE_METHODS
-from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler, TextRenderer
+from runner.text.template import MissingVariablesError, TextCompiler, TextRenderer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,7 +137,7 @@ REACHES_NOTHING_BEYOND_ITS_VARIABLES: list[str] = [
 def test_reaches_nothing_beyond_its_variables(render: Render) -> None:
     """Attributes of Python's objects, the environment and chance are out of a text's reach."""
     for source in REACHES_NOTHING_BEYOND_ITS_VARIABLES:
-        with pytest.raises((TemplateProblemError, MissingVariablesError)):
+        with pytest.raises((ProblemError, MissingVariablesError)):
             render(source, name="Ada", items=["x"])
 
 
@@ -167,7 +168,7 @@ def test_reaches_nothing_beyond_its_variables(render: Render) -> None:
 def test_ends_in_bounded_time_and_size(render: Render, tmp_path: Path, source: str) -> None:
     """What would run or grow beyond the bounds is refused, soon and without the memory it asks for."""
     (tmp_path / "partial.j2").write_text("a{% include 'partial.j2' %}", encoding="utf-8")
-    with pytest.raises(TemplateProblemError):
+    with pytest.raises(ProblemError):
         render(source, name="Ada")
 
 
@@ -320,7 +321,7 @@ def test_hostile_texts_end_with_a_short_text_or_a_reason(
     (tmp_path / "ok.j2").write_text("{{ name }}{% for b in items %}{{ b }}{% endfor %}", encoding="utf-8")
     try:
         compiled = compiler.compile(text(source))
-    except TemplateProblemError:
+    except ProblemError:
         return
     variables: Variables = {
         "name": "Ada",
@@ -330,7 +331,7 @@ def test_hostile_texts_end_with_a_short_text_or_a_reason(
     }
     try:
         rendered = compiled.render(variables)
-    except (MissingVariablesError, TemplateProblemError):
+    except (MissingVariablesError, ProblemError):
         return
     assert len(rendered) <= MAX_LENGTH
     assert compiled.render(variables) == rendered

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.text.template import TemplateProblemError, TextCompiler
+from runner.source.diagnostic import ProblemError
+from runner.text.template import TextCompiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +23,8 @@ PRIME = 2**61 - 1
 """Its multiples all have the same hash."""
 
 
-def fail(folder: Path, text: TemplateText) -> TemplateProblemError:
-    with pytest.raises(TemplateProblemError) as caught:
+def fail(folder: Path, text: TemplateText) -> ProblemError:
+    with pytest.raises(ProblemError) as caught:
         TextCompiler(folder).compile(text).render({"name": "Ada"})
     return caught.value
 

@@ -33,7 +33,7 @@ def variants(*arms: Arm, holdout: float = 0, seed: str = "pulse-1") -> Variants:
 
 def assign(made: Variants, phones: list[str] = PHONES) -> dict[str, str]:
     draw = Draw(made)
-    return {phone: chosen.id for phone in phones if (chosen := draw.choose_arm(phone)) is not None}
+    return {phone: chosen for phone in phones if (chosen := draw.choose_arm(phone)) is not None}
 
 
 WEIGHTS = st.dictionaries(

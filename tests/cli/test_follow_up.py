@@ -159,7 +159,7 @@ class Loop:
         draw = Draw(campaign.variants)
         held = {phone for phone in PHONES if draw.is_in_control_group(phone)}
         texted = [phone for phone in PHONES if phone not in held and phone != NO_CONSENT]
-        arms = {phone: arm.id for phone in texted if (arm := draw.choose_arm(phone)) is not None}
+        arms = {phone: arm for phone in texted if (arm := draw.choose_arm(phone)) is not None}
         return held, arms
 
     def lose_ledger(self) -> None:

@@ -114,7 +114,7 @@ def test_partitions_plan_what_one_process_plans(world: World, campaign: Callable
     alone = tuple(replace(one, planned=0) for one in world.people)
     world = replace(world, people=alone, limit=None)
     loaded, planner = world.load(campaign), world.plan(campaign)
-    options, context = PlanOptions(ignore_time=world.ignore_time), replace(world.context(), planned=())
+    options, context = PlanOptions(), replace(world.context(), planned=())
     with scratch() as folder:
 
         def request(partitions: int) -> PlanJob:
@@ -173,7 +173,7 @@ def test_partitions_find_the_problems_of_one_process(
     (tmp_path / "sign.txt").write_text(", yours {{ name }}", encoding="utf-8")
     tables = {"people": BAD_ROWS, "more": make_rows(200), "out": "phone\n+14155550102\nnobody\n"}
     loaded = campaign(LACKING.format(more=more), **tables)
-    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions())
+    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), PlanContext())
 
     def request(partitions: int) -> PlanJob:
         return PlanJob(loaded, "sandbox", PlanOptions(), PlanContext(NOON), partitions, keeps_launches=True)
@@ -286,7 +286,7 @@ def test_partitions_know_people_s_languages(campaign: Callable[..., Campaign], t
         for number in range(200, 400)
     )
     loaded = campaign(LANGUAGES, people=f"phone,lang,name\n{rows}")
-    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions())
+    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), PlanContext())
 
     def request(partitions: int) -> PlanJob:
         return PlanJob(loaded, "sandbox", PlanOptions(), PlanContext(NOON), partitions, keeps_launches=True)
@@ -333,7 +333,7 @@ def test_an_empty_audience_is_said_as_by_one_process(
     """Lists without a row are warnings and, with `change`, stop a plan of nobody."""
     yaml = LACKING.format(more="\nlimits: {recipients: {change: 30%}}").replace("  - {phone", "  # - {phone")
     loaded = campaign(yaml, people="phone,name,tz\n", more="phone,name\n", out="phone\n")
-    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions())
+    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), PlanContext())
     plan = planner.make_plan(Problems())
     assert plan is not None
     assert [one.split(":")[1] for one in plan.refusals] == [

@@ -42,8 +42,7 @@ def plan(load: Load, folder: Path, day: str, now: datetime | None, policy: str =
     rows = f"+14155550102,shop,{day}\n+14155550103,,{day}\n"
     (folder / "people.csv").write_text(f"phone,source,agreed\n{rows}", encoding="utf-8")
     campaign = load(YAML.replace("DAY", day).replace("POLICY", policy))
-    context = None if now is None else PlanContext(now)
-    planner = Planner(campaign, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), context)
+    planner = Planner(campaign, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), PlanContext(now))
     made = planner.make_plan(problems := Problems())
     assert made is not None, list(problems)
     assert sum(len(launch.phones) for launch in planner.iterate_launches()) == made.messages[0].to_send

@@ -66,7 +66,9 @@ def test_a_text_of_too_many_segments(
 ) -> None:
     """The largest single text counts, not their sum; the limit itself passes; people are counted."""
     loaded = campaign(YAML.replace("X150", "x" * 150) % most, people=PEOPLE % names)
-    plan = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions()).make_plan(Problems())
+    plan = Planner(
+        loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), PlanContext()
+    ).make_plan(Problems())
     assert plan is not None
     assert plan.refusals == tuple(f"{words}, and limits.segments_per_message is {most}" for words in refusals)
 

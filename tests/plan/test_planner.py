@@ -17,6 +17,7 @@ from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.decisions import Decision
 from runner.plan.model import PlanOptions
+from runner.plan.plan_context import PlanContext
 from runner.plan.plan_counts import group_of
 from runner.plan.planner import Planner
 from runner.reasons import Disposition
@@ -110,7 +111,7 @@ def make_planner(load: Load, world: World) -> Planner:
         out=write_table([(number, "") for number in world.excluded]),
     )
     known = RecordedDeliveries(shelve(world.sent), shelve(world.unresolved))
-    return Planner(campaign, "sandbox", known, KEY, world.options)
+    return Planner(campaign, "sandbox", known, KEY, world.options, PlanContext())
 
 
 def decide(world: World) -> tuple[dict[str, Counter[str]], list[tuple[str, int, str]]]:
@@ -175,7 +176,7 @@ def test_launches_deliver_to_each_once(campaign: Load, world: World) -> None:
         each = 2 if message.id == "personal" else 1
         assert (message.renders_min, message.renders_max) == (message.to_send * each,) * 2
         costly = sum("Ğ" in text_of(launch) for launch in own for _ in launch.phones)
-        counted = {character: cost.recipients for character, cost in message.costly_characters.items()}
+        counted = {one.character: one.recipients for one in message.costly_characters}
         assert counted == ({"Ğ": costly} if costly else {})
     for launch in launches:
         assert 1 <= len(launch.phones) <= per_send
@@ -284,7 +285,7 @@ def test_limits_look_at_what_leaves_now(campaign: Load) -> None:
         out=write_table([(3, "")]),
     )
     known = RecordedDeliveries(shelve({("personal", 1), ("same", 1)}), {})
-    plan = make_plan(Planner(loaded, "sandbox", known, KEY, PlanOptions()))
+    plan = make_plan(Planner(loaded, "sandbox", known, KEY, PlanOptions(), PlanContext()))
     assert (plan.recipients_to_send, plan.refusals) == (1, ())
 
 

@@ -153,7 +153,7 @@ class World:
 
     def plan(self, load: Load) -> Planner:
         """Return a planner of the campaign in these circumstances."""
-        options = PlanOptions(self.only, self.limit, ignore_time=self.ignore_time)
+        options = PlanOptions(self.only, self.limit)
         return Planner(self.load(load), "sandbox", self.list_known(), KEY, options, self.context())
 
     def list_known(self) -> RecordedDeliveries:
@@ -187,7 +187,7 @@ class World:
             if one.asked is not None
         }
         answered = {self._fingerprint(i) for i, one in people if one.answered}
-        return PlanContext(
+        context = PlanContext(
             now=self.now,
             suppressions=KnownPeople(KEY, shelves),
             earlier={"ask": EarlierMessage(launches, answered)},
@@ -203,6 +203,7 @@ class World:
             law=self.law,
             pause=Pause("2026-11-01T00:00:00.000000Z", "") if self.is_paused else None,
         )
+        return context.leave_out_time() if self.ignore_time else context
 
     def _fingerprint(self, index: int) -> str:
         return KEY.fingerprint(self.phone(index))

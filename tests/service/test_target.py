@@ -15,7 +15,7 @@ from runner.service.target import (
     list_variables,
     read_targets,
 )
-from runner.source.targets_file import TargetsProblemError
+from runner.source.diagnostic import ProblemError
 from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def test_a_credential_in_the_file_is_refused(write: Write, key: str) -> None:
     file = write(
         f"version: 1\ntargets:\n  live:\n    base_url: https://sms.example.com\n    {key}: s3cret-value\n"
     )
-    with pytest.raises(TargetsProblemError) as caught:
+    with pytest.raises(ProblemError) as caught:
         read_targets(file, {})
     (problem,) = caught.value.diagnostics
     assert problem.code == "targets-credential"
@@ -261,7 +261,7 @@ def test_what_may_be_a_credential_is_not_shown(write: Write, line: str, message:
     """A credential that was put in a wrong place stays out of the error."""
     start = "" if line.startswith("base_url") else "    base_url: https://sms.example.com\n"
     file = write(f"version: 1\ntargets:\n  live:\n{start}    {line}\n")
-    with pytest.raises(TargetsProblemError) as caught:
+    with pytest.raises(ProblemError) as caught:
         read_targets(file, {})
     (problem,) = caught.value.diagnostics
     assert problem.message == f"`targets.live.{line.partition(':')[0]}`: {message}"
@@ -291,7 +291,7 @@ def write_variable(write: Write, key: str, variable: str) -> Path:
 def test_a_secret_of_something_else_is_never_a_credential(write: Write, key: str, variable: str) -> None:
     """What is runner's own or the platform's is refused, listed or not, with its place and without its name."""
     file = write_variable(write, key, variable)
-    with pytest.raises(TargetsProblemError) as caught:
+    with pytest.raises(ProblemError) as caught:
         read_targets(file, {"RUNNER_CREDENTIAL_VARIABLES": variable})
     (problem,) = caught.value.diagnostics
     assert problem.message == f"`targets.live.{key}` names a variable that {NEVER}"
@@ -315,7 +315,7 @@ def test_a_credential_comes_from_variables_with_such_a_name(
 ) -> None:
     """Any other variable has to be listed where who edits the file cannot; then it is taken."""
     file = write_variable(write, key, variable)
-    with pytest.raises(TargetsProblemError) as caught:
+    with pytest.raises(ProblemError) as caught:
         read_targets(file, {"RUNNER_CREDENTIAL_VARIABLES": "ONE,TWO"})
     (problem,) = caught.value.diagnostics
     assert problem.message == f"`targets.live.{key}` names a variable that {OTHER}"
@@ -351,7 +351,7 @@ def test_a_wrong_limit_is_refused(write: Write, limit: str, message: str) -> Non
     file = write(
         f"version: 1\ntargets:\n  live:\n    base_url: https://sms.example.com\n    limits:\n      {limit}\n"
     )
-    with pytest.raises(TargetsProblemError) as caught:
+    with pytest.raises(ProblemError) as caught:
         read_targets(file, {})
     assert [problem.message for problem in caught.value.diagnostics] == [message]
 
@@ -371,7 +371,7 @@ def test_a_file_that_is_wrong_is_refused(write: Write, content: bytes, message: 
     """Whatever is wrong with the file is said with its place; nothing is sent by half a file."""
     file = write("")
     file.write_bytes(content)
-    with pytest.raises(TargetsProblemError) as caught:
+    with pytest.raises(ProblemError) as caught:
         read_targets(file, {})
     assert [problem.message for problem in caught.value.diagnostics] == [message]
     assert {problem.file for problem in caught.value.diagnostics} == {file}

@@ -11,7 +11,8 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from runner.source.yaml import YamlDocument, YamlProblemError, read_yaml
+from runner.source.diagnostic import ProblemError
+from runner.source.yaml import YamlDocument, read_yaml
 
 FILE = Path("campaign.yaml")
 
@@ -51,9 +52,9 @@ class PlainDumper(yaml.SafeDumper):
 
 
 def code_of(text: str) -> str:
-    with pytest.raises(YamlProblemError) as caught:
+    with pytest.raises(ProblemError) as caught:
         read_yaml(text, FILE)
-    return caught.value.diagnostic.code
+    return caught.value.diagnostics[0].code
 
 
 def compose_keys(value: Any) -> Any:
@@ -233,8 +234,8 @@ def test_any_text_is_data_or_a_problem_with_a_place(text: str) -> None:
     """Whatever the text is, it is read, or refused at a line and column with a message."""
     try:
         document = read_yaml(text, FILE)
-    except YamlProblemError as error:
-        found = [error.diagnostic]
+    except ProblemError as error:
+        found = [*error.diagnostics]
     else:
         found = document.problems
     for diagnostic in found:
@@ -287,8 +288,8 @@ SYNTAX_FAULTS_SAY_WHAT_TO_DO: list[tuple[str, tuple[int, int], str | None]] = [
 def test_syntax_faults_say_what_to_do() -> None:
     """What is not YAML is pointed at where a person made the mistake, with what mends it."""
     for text, place, hint in SYNTAX_FAULTS_SAY_WHAT_TO_DO:
-        with pytest.raises(YamlProblemError) as caught:
+        with pytest.raises(ProblemError) as caught:
             read_yaml(text, FILE)
-        found = caught.value.diagnostic
+        found = caught.value.diagnostics[0]
         assert (found.line, found.column) == place
         assert found.hint == hint

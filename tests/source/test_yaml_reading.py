@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.source.yaml import YamlProblemError, read_yaml
+from runner.source.diagnostic import ProblemError
+from runner.source.yaml import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,14 +31,14 @@ def test_the_collector_is_left_as_it_was(text: str, is_enabled: bool) -> None:  
     """Whether a text is read or refused, the collector runs afterwards only if it ran before."""
     try:
         read_yaml(text, FILE)
-    except YamlProblemError:
+    except ProblemError:
         assert text != "a: 1\n"
     assert gc.isenabled() == is_enabled
 
 
 def test_a_tag_on_a_known_key_is_refused() -> None:
     """A key that stood before without a tag is still refused with one."""
-    with pytest.raises(YamlProblemError, match=r"^the tag !!str is not allowed$"):
+    with pytest.raises(ProblemError, match=r"^the tag !!str is not allowed$"):
         read_yaml("- {a: 1}\n- {!!str a: 1}\n", FILE)
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.source.diagnostic import CellProblem
 from runner.timing.dates import CellTime, DatedText, read_time
 from runner.timing.decision import Decision, Defer, Refuse, SendNow, Timekeeper
 from runner.timing.schedule import DateRule, Schedule
 from runner.timing.window import LocalWindow, make_window
-from runner.timing.zone import NameProblem
 
 NEW_YORK, KATHMANDU = "America/New_York", "Asia/Kathmandu"
 PHONE = "+12125550123"
@@ -87,7 +87,7 @@ def test_a_time_has_one_form(written: str, canonical: str) -> None:
 def test_other_forms_are_refused_with_what_they_may_mean(written: str, hint: str) -> None:
     """What is no ISO 8601 date is not guessed: the hint says what to write."""
     found = read_time(written)
-    assert isinstance(found, NameProblem)
+    assert isinstance(found, CellProblem)
     assert found.hint.startswith(hint)
 
 

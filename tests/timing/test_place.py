@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from runner.source.diagnostic import CellProblem
 from runner.timing.legal_hours import check_region, locate
-from runner.timing.zone import NameProblem, load_zone, read_country_names, read_country_zones
+from runner.timing.zone import load_zone, read_country_names, read_country_zones
 
 NEW_YORK, MIAMI, PENSACOLA, TORONTO = "+12125550101", "+13055550101", "+18505550101", "+14165550101"
 LOS_ANGELES, TOLL_FREE, COLOGNE, LONDON = "+12135550101", "+18005550101", "+4917604069074", "+447911123456"
@@ -68,7 +69,7 @@ def test_a_place_is_read_in_the_usual_spellings() -> None:
 def test_what_is_no_place_is_refused(written: str, country: str | None, reason: str, hint: str) -> None:
     """The reason says what is wrong, the hint what to write."""
     problem = check_region(written, country)
-    assert isinstance(problem, NameProblem)
+    assert isinstance(problem, CellProblem)
     assert problem.reason == reason
     assert problem.hint.startswith(hint)
 

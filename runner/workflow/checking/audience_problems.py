@@ -11,6 +11,7 @@ from runner.audience.sealing import is_sealed, list_encrypted
 from runner.campaign.text_checks import find_unknown_variables
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
+from runner.plan.plan_context import PlanContext
 from runner.plan.planner import AudiencePass, Planner
 from runner.source.diagnostic import Problems
 from runner.timing.legal_hours import load_law, locate
@@ -31,10 +32,11 @@ def find_audience_problems(campaign: Campaign, problems: Problems) -> CampaignPl
     are only compiled.
     """
     if any(map(is_sealed, list_encrypted(campaign))):
-        AudiencePass.compile(campaign, PlanOptions(), None, problems)
+        AudiencePass.compile(campaign, PlanOptions(), PlanContext(), problems)
         return None
     known = problems.error_count
-    plan = Planner(campaign, "", RecordedDeliveries({}, {}), None, PlanOptions()).make_plan(problems)
+    nothing = RecordedDeliveries({}, {})
+    plan = Planner(campaign, "", nothing, None, PlanOptions(), PlanContext()).make_plan(problems)
     if problems.error_count == known:
         problems.extend(find_export_problems(campaign))
         problems.extend(_find_places_left_out(campaign))

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.campaign.load import read_text
+from runner.source.diagnostic import ProblemError
 from runner.source.json_schema import find_problems
 from runner.source.storage import reading_root
-from runner.source.yaml import YamlProblemError, read_yaml
+from runner.source.yaml import read_yaml
 from runner.workflow.campaigns import DEFAULT_FOLDER, TESTS, find_tests_folder, is_campaign_like
 
 if TYPE_CHECKING:
@@ -79,13 +80,11 @@ def find_test_files(paths: Sequence[Path]) -> list[Path]:
 
 def read_tests(file: Path) -> tuple[list[CampaignTest], list[Diagnostic]]:
     """Return the tests of a file, none if it is invalid, and its problems."""
-    text, problem = read_text(file, (reading_root(file, current=Path.cwd()),), "file of tests")
-    if text is None:
-        return [], [problem] if problem else []
     try:
+        text = read_text(file, (reading_root(file, current=Path.cwd()),), "file of tests")
         document = read_yaml(text, file)
-    except YamlProblemError as error:
-        return [], [error.diagnostic]
+    except ProblemError as error:
+        return [], [*error.diagnostics]
     problems = [*document.problems, *find_problems(document, "tests")]
     if problems:
         return [], problems

@@ -286,7 +286,7 @@ class Stage:
         for tag, written in self.test.written.get("answers", {}).items():
             message, question = self._find_question(tag)
             (delivery, at), answer = self.sent[message], _write_cell(written)
-            value = read(tag, message, arm.id if arm else "", answer)
+            value = read(tag, message, arm or "", answer)
             self._check_answer(tag, answer, question, value)
             if endings.ends(message, tag, answer):
                 surveys.discard(message)

@@ -8,7 +8,7 @@ from functools import partial
 from glob import escape
 from typing import TYPE_CHECKING
 
-from runner.audience.audience import AudienceTally, OtherDates, iterate_audience
+from runner.audience.audience import AudienceTally, iterate_audience, list_dates
 from runner.audience.table import normalize_name
 from runner.campaign.checks import find_late_follow_ups
 from runner.campaign.lint import SilencedWarnings, find_lint, silence_warnings
@@ -17,8 +17,7 @@ from runner.plan.guards import find_weak_guards
 from runner.plan.plan_counts import find_long_texts
 from runner.plan.plan_rules import find_rule_problems
 from runner.service.target import read_targets
-from runner.source.diagnostic import Diagnostic, Problems, Severity
-from runner.source.targets_file import TargetsProblemError
+from runner.source.diagnostic import Diagnostic, ProblemError, Problems, Severity
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
 from runner.timing.legal_hours import load_law
@@ -218,14 +217,14 @@ def _find_shared_phones(campaign: Campaign) -> Iterator[Diagnostic]:
     if not names:
         return
     read = partial(iterate_audience, campaign, problems=Problems(), tally=AudienceTally(), keeps_repeats=True)
-    list_dates = OtherDates(campaign).list_dates
+    columns = sorted(campaign.date_columns)
     seen, repeated = set[_Texted](), set[_Texted]()
     for recipient in read(names=campaign.date_columns):
-        number = int(recipient.phone), list_dates(recipient)
+        number = int(recipient.phone), list_dates(recipient, columns)
         (repeated if number in seen else seen).add(number)
     firsts: dict[_Texted, tuple[frozenset[str], str]] = {}
     for recipient in read(names=names | campaign.date_columns):
-        if (number := (int(recipient.phone), list_dates(recipient))) not in repeated:
+        if (number := (int(recipient.phone), list_dates(recipient, columns))) not in repeated:
             continue
         name = frozenset(" ".join(str(recipient.vars.get(one, "")) for one in names).casefold().split())
         place = f"line {recipient.line} of {recipient.file.name}"
@@ -240,5 +239,5 @@ def _check_targets(scope: Scope, problems: Problems) -> None:
     for file in dict.fromkeys(find_targets_file([path]) for path in scope.paths or [DEFAULT_FOLDER]):
         try:
             read_targets(file, scope.environ)
-        except TargetsProblemError as error:
+        except ProblemError as error:
             problems.extend(error.diagnostics)

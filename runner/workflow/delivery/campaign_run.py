@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
-from runner.audience.trace import read_trace, trace_audience
+from runner.audience.trace import AudienceTrace, trace_audience
 from runner.campaign.model import FileRecipients
 from runner.delivery.delivery_summary import DeliverySummary
 from runner.errors import InterruptedRunError
@@ -130,9 +130,10 @@ def keep_audiences(ledger: Ledger, planned: Sequence[PlanResult], at: str) -> No
             campaign_id = item.record.require_entered()
             rows = [_describe(message, at) for message in item.plan.messages]
             store_audiences(connection, campaign_id, rows, item.plan.rollout)
-            before = read_trace(read_audience_trace(connection, campaign_id))
-            trace = traces[item.campaign.name].add_columns(before)
-            store_audience_trace(connection, campaign_id, trace.write())
+            before, trace = read_audience_trace(connection, campaign_id), traces[item.campaign.name]
+            if before is not None:
+                trace = trace.add_columns(AudienceTrace.restore(before))
+            store_audience_trace(connection, campaign_id, trace.keep())
 
 
 def _describe(message: MessagePlan, at: str) -> AudienceRow:

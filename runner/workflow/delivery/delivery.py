@@ -110,10 +110,10 @@ class DeliveryRun:
 
     def _plan_again(self, item: PlanResult, options: PlanOptions, now: datetime) -> PlanResult:
         workspace, planner = self.session.workspace, item.planner
-        if planner is None or planner.context is None:
+        if planner is None:
             # A cluster's launches wait in files, each with its deadline.
             unread = PlanContextReader(workspace, self.session.ledger, now).find_unread()
-            overdue = find_overdue(item.campaign, unread, now, ignore_time=options.ignore_time)
+            overdue = find_overdue(item.campaign, unread, now)
             return item if overdue is None else replace(item, plan=replace(item.plan, unread=overdue))
         then, record = planner.context, self.session.enter(item.campaign)
         known = replace(then, now=now, planned_at=then.now)

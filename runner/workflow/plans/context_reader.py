@@ -47,12 +47,13 @@ class PlanContextReader:
     """Reads plan contexts for the campaigns of one command.
 
     `now` is the (aware) time planned for. Without a `ledger` nothing is on record, as where the state key is
-    missing: contexts have time and law only.
+    missing: contexts have time and law only. With `is_for_any_time`, nothing waits for its time.
     """
 
     workspace: Workspace
     ledger: Ledger | None
     now: datetime
+    is_for_any_time: bool = False
     _sessions: KnownPeople[OpenSession] | None = field(default=None, init=False)
     _suppressions: KnownPeople[Barred] | None = field(default=None, init=False)
     _unread: list[UnreadReplies | None] = field(default_factory=list, init=False)
@@ -78,7 +79,7 @@ class PlanContextReader:
             ids, has_wave = campaign.message_ids, bool(campaign.wave)
             completes = None if row is None else CompletesCheck.of(campaign, row.id)
             kept = None if row is None else read_figures(connection, row.id, campaign.wave)
-            return PlanContext(
+            context = PlanContext(
                 now=self.now,
                 planned=planned,
                 law=law,
@@ -96,6 +97,7 @@ class PlanContextReader:
                 was_sent=row is not None and was_sent(connection, row.id),
                 recent={one: read_recent(connection, key, format_moment(self.now - one)) for one in spans},
             )
+        return context.leave_out_time() if self.is_for_any_time else context
 
     def find_unread(self) -> UnreadReplies | None:
         """Return the target's longest unread replies; None if there can be none."""

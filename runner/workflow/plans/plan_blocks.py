@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.message_model import Message
     from runner.plan.documents import FindableDifference
-    from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, LanguageCounts, MessagePlan
+    from runner.plan.model import CampaignPlan, Coming, LanguageCounts, ListedCharacter, MessagePlan
     from runner.service.target import Target
     from runner.view.blocks import Block
     from runner.workflow.plans.planning import PlanResult
@@ -218,10 +218,10 @@ def _describe_awaiting(plan: CampaignPlan, message: MessagePlan) -> str:
     return f"{_count_people(message.awaiting, 'waits', 'wait')} until {earlier} is sent to them{read}"
 
 
-def _advise(characters: dict[str, CostlyCharacter]) -> Iterator[str]:
-    ranked = sorted(characters.items(), key=lambda item: (-item[1].recipients, item[0]))
-    for character, cost in ranked[:_SHOWN_CHARACTERS]:
-        yield advise(character, *cost)
+def _advise(characters: Iterable[ListedCharacter]) -> Iterator[str]:
+    ranked = sorted(characters, key=lambda one: (-one.recipients, one.character))
+    for one in ranked[:_SHOWN_CHARACTERS]:
+        yield advise(one.character, one.recipients, one.segments, one.segments_without)
     if len(ranked) > _SHOWN_CHARACTERS:
         yield f"{len(ranked) - _SHOWN_CHARACTERS} more characters make texts UCS-2"
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
-from runner.audience.phone import PhoneProblem, is_mobile, mask_phone, mask_written, parse_phone
+from runner.audience.findings import Findings
+from runner.audience.phone import is_mobile, mask_phone, mask_written, parse_phone
 from runner.audience.rows import PhoneColumn
-from runner.audience.table import TableProblemError, open_table
-from runner.campaign.model import FileRecipients, PhoneForm
+from runner.audience.table import open_table
+from runner.campaign.model import PhoneForm
 from runner.errors import UsageError
-from runner.source.diagnostic import Diagnostic, Problems
+from runner.source.diagnostic import CellProblem, Diagnostic, ProblemError, Problems
 from runner.workflow.campaigns import DEFAULT_FOLDER, load_campaigns
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _read_phones(written: Sequence[str], regions: Sequence[str], hint: str) -> l
             )
         phones += readings
         if not readings:
-            reasons = [one.reason for one in found.values() if isinstance(one, PhoneProblem)]
+            reasons = [one.reason for one in found.values() if isinstance(one, CellProblem)]
             refused.append(f"the phone {mask_written(text)!r} is refused: {reasons[-1]}")
     if refused:
         raise UsageError("; ".join(refused), hint=hint)
@@ -70,7 +71,7 @@ def _list_regions(scope: Scope) -> list[str]:
             region
             for campaign in loaded.campaigns
             for one in campaign.recipients
-            if (region := one.region if isinstance(one, FileRecipients) else one.country) is not None
+            if (region := one.country) is not None
         }
     )
 
@@ -104,17 +105,16 @@ def iterate_phones(file: Path, reading: PhoneReading, problems: Problems) -> Ite
             if index is None:
                 problems.add(_no_column(table, column))
                 return
-            phones = PhoneColumn(
-                file, 1, reading.region, "opt-out-phone-invalid", problems, form=reading.form
-            )
+            findings = Findings(file, 1, problems)
+            phones = PhoneColumn(findings, reading.region, "opt-out-phone-invalid", form=reading.form)
             for line, cells in table.rows:
                 if len(cells) != len(table.header):
                     problems.add(table.width_problem(line, cells))
                 else:
                     yield from phones.read(cells[index], line)
-            problems.extend(phones.findings.iterate_notes(file, 1))
-    except TableProblemError as error:
-        problem = error.diagnostic
+            findings.sum_up()
+    except ProblemError as error:
+        problem = error.diagnostics[0]
         is_foreign = problem.code == "csv-encoding-unknown"
         problems.add(replace(problem, hint="save it as “CSV UTF-8”") if is_foreign else problem)
 

@@ -26,8 +26,8 @@ from runner.service.target import (
     read_state_key,
     read_targets,
 )
+from runner.source.diagnostic import ProblemError
 from runner.source.normalize import normalize_guid
-from runner.source.targets_file import TargetsProblemError
 from runner.wording import count_words
 from runner.workflow.campaigns import find_targets_file
 from runner.workflow.delivery.campaign_run import find_actor
@@ -190,7 +190,7 @@ def secrets_of(file: Path, environment: Mapping[str, str]) -> Callable[[], Secre
     def find() -> Secrets:
         try:
             targets = read_targets(find_targets_file((file,)), environment)
-        except TargetsProblemError:
+        except ProblemError:
             return Secrets(None)
         variable = find_key_variable(name_target(file), targets)
         return Secrets(read_state_key(environment, variable), read_old_state_key(environment))

@@ -12,9 +12,10 @@ from runner.git.command import Git, find_work_tree, hide_credentials
 from runner.github.job import find_git_settings
 from runner.ledger.files.comparison import RECORD_ENDINGS
 from runner.ledger.files.lockfile import parse_lockfile
+from runner.source.diagnostic import ProblemError
 from runner.source.json_schema import find_problems
 from runner.source.targets_file import TARGETS_FILE
-from runner.source.yaml import YamlProblemError, read_yaml
+from runner.source.yaml import read_yaml
 from runner.wording import count_words, escape_markdown
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _read(file: Path, text: str | None) -> dict[str, str] | None:
         return {}
     try:
         document = read_yaml(text.removeprefix("\ufeff"), file)
-    except YamlProblemError:
+    except ProblemError:
         return None
     if document.problems or next(iter(find_problems(document, "targets")), None) is not None:
         return None

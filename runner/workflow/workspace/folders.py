@@ -13,9 +13,9 @@ from runner.errors import ConfigurationError, RunnerError, UsageError
 from runner.git.command import Git, GitError
 from runner.github.workflows import make_slug
 from runner.service.target import read_targets
+from runner.source.diagnostic import ProblemError
 from runner.source.money import Prices
 from runner.source.storage import repository_root
-from runner.source.targets_file import TargetsProblemError
 from runner.workflow.campaigns import show_path
 
 if TYPE_CHECKING:
@@ -161,5 +161,5 @@ def _iterate_settings(
 ) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     """Yield a target's settings in files that may be missing; their own commands show what is wrong."""
     for file in files:
-        with suppress(TargetsProblemError):
+        with suppress(ProblemError):
             yield file, read_targets(file, environment)["targets"].get(name, {})

@@ -33,9 +33,9 @@ from runner.service.target import (
     leads_elsewhere,
     read_targets,
 )
-from runner.source.diagnostic import Problems
+from runner.source.diagnostic import ProblemError, Problems
 from runner.source.storage import stamp_file
-from runner.source.targets_file import TARGETS_FILE, TargetsProblemError, list_targets_files
+from runner.source.targets_file import TARGETS_FILE, list_targets_files
 from runner.workflow.campaigns import (
     find_campaign_files,
     find_named,
@@ -103,7 +103,7 @@ class Workspace:
         stamps = {str(file): stamp_file(str(file))}
         try:
             targets = read_targets(file, scope.environ)
-        except TargetsProblemError as error:
+        except ProblemError as error:
             problems = Problems()
             problems.extend(error.diagnostics)
             refuse_errors(problems, quiet=scope.quiet)
