@@ -27,7 +27,6 @@ from runner.sandbox.records import (
     RecordPage,
     write_csv,
 )
-from runner.sandbox.rehearsal.controls import Count
 from runner.sandbox.rehearsal.faults import Fault, FaultPlace, Faults
 from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.web.refusals import answer_error, read_body, read_query
@@ -55,8 +54,8 @@ MAX_LIMIT = 1000
 class ListQuery(Struct):
     """The parameters of a list request; others are its filters, or change nothing."""
 
-    limit: Annotated[int, Meta(ge=1)] = 20
-    offset: Count = 0
+    limit: Annotated[int, Meta(ge=1, lt=10**15)] = 20
+    offset: Annotated[int, Meta(ge=0, lt=10**15)] = 0
     format: Literal["json", "csv"] = "json"
 
     @property
