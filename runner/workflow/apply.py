@@ -257,7 +257,7 @@ def apply_campaigns(
         session.is_idle = not sends and session.remote_intents.is_idle()
         # What is settled is not sent, so campaigns and messages may have any name.
         names = RecordNames(workspace, opened, is_target_only=options.settle_only)
-        workspace.say_risks(opened, quiet=scope.quiet)
+        workspace.say_risks(opened)
         failures, pace = Failures(), Pace(None, time.monotonic, session.stop)
         run = DeliveryRun(session, failures, pace, names, cluster)
         reader = PlanContextReader(workspace, opened, saved.now if saved else workspace.now())

@@ -53,9 +53,9 @@ class Loaded:
     claimed: frozenset[str]
     where: str
 
-    def say_if_none(self, *, quiet: bool) -> None:
+    def say_if_none(self) -> None:
         """Print a note if there is no campaign."""
-        if not self.files and not quiet:
+        if not self.files:
             note(f"There is no campaign in {self.where}: nothing to do.")
 
 
@@ -263,12 +263,12 @@ class InvalidCampaignError(CampaignError):
         self.problems = problems
 
 
-def refuse_errors(problems: Problems, *, quiet: bool) -> None:
+def refuse_errors(problems: Problems) -> None:
     """Show problems on standard error, and stop if there are errors among them.
 
     Raises:
         InvalidCampaignError: there are errors.
     """
-    show_problems(problems, quiet=quiet)
+    show_problems(problems)
     if problems.error_count:
         raise InvalidCampaignError(problems)

@@ -16,7 +16,7 @@ from runner.workflow.campaigns import (
     refuse_errors,
     show_path,
 )
-from runner.workflow.observer import note, show_problems, tell_left_out, warn
+from runner.workflow.observer import show_problems, tell_left_out, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -118,18 +118,18 @@ class Failures:
             identity=scope.identity,
             keeps_rules=keeps_rules,
         )
-        loaded.say_if_none(quiet=scope.quiet)
+        loaded.say_if_none()
         self.claimed, self.campaigns = loaded.claimed, loaded.campaigns
         self.total = len(loaded.files)
         if loaded.faults.keys() - self._found.keys():
-            self._leave_out_faulty(loaded, found, quiet=scope.quiet)
+            self._leave_out_faulty(loaded, found)
         elif not loaded.faults and problems is not None:
             problems.merge(found)
         elif not loaded.faults:
-            self._show(found, quiet=scope.quiet)
+            self._show(found)
         return tuple(campaign for campaign in loaded.campaigns if campaign.file not in self._found)
 
-    def _leave_out_faulty(self, loaded: Loaded, found: Problems, *, quiet: bool) -> None:
+    def _leave_out_faulty(self, loaded: Loaded, found: Problems) -> None:
         # Imported here: the planner is slow to import, and most commands plan nothing.
         from runner.workflow.checking.audience_problems import find_audience_problems
 
@@ -139,15 +139,13 @@ class Failures:
             if not is_apart or campaign.file in loaded.faults:
                 find_audience_problems(campaign, found)
         if not is_apart:
-            refuse_errors(found, quiet=quiet)
-        self._show(found, quiet=quiet)
+            refuse_errors(found)
+        self._show(found)
         names = {campaign.file: campaign.name for campaign in loaded.campaigns}
         for file, error in loaded.faults.items():
             self.add(file, names.get(file), error)
 
-    def conclude_check(
-        self, problems: Problems, invalid: Iterable[tuple[Campaign, Problems]], *, quiet: bool
-    ) -> None:
+    def conclude_check(self, problems: Problems, invalid: Iterable[tuple[Campaign, Problems]]) -> None:
         """Show problems found while planning, and leave out invalid campaigns.
 
         Raises:
@@ -155,9 +153,9 @@ class Failures:
         """
         if not self._keeps_apart(InvalidCampaignError(problems)):
             self.problems.merge(problems)
-            refuse_errors(problems, quiet=quiet)
+            refuse_errors(problems)
             return
-        self._show(problems, quiet=quiet)
+        self._show(problems)
         for campaign, own in invalid:
             self.add(campaign.file, campaign.name, describe_errors(campaign.file, own.error_count))
 
@@ -186,9 +184,7 @@ class Failures:
 
     def end(self, error: RunnerError) -> None:
         """Leave all campaigns out for an error that concerns all of them; show it once."""
-        warn(error.message)
-        if error.hint:
-            note(f"  {error.hint}")
+        warn(error.message, error.hint)
         for one in self.campaigns:
             self._found.setdefault(one.file, Failure(one.file, one.name, error))
 
@@ -200,8 +196,8 @@ class Failures:
     def _keeps_apart(self, error: RunnerError) -> bool:
         return self.is_tolerant or (self._is_apart and self.total > 1 and error.is_of_one_campaign)
 
-    def _show(self, problems: Problems, *, quiet: bool) -> None:
-        show_problems(problems, quiet=quiet)
+    def _show(self, problems: Problems) -> None:
+        show_problems(problems)
         self.problems.merge(problems)
 
     def find_exit_code(self, code: int | None) -> int:

@@ -21,7 +21,7 @@ from runner.workflow.approval_coverage import ApprovalStore, add_coverage, find_
 from runner.workflow.campaigns import DEFAULT_FOLDER
 from runner.workflow.documents import describe_plans, show_launches
 from runner.workflow.failures import Failures
-from runner.workflow.observer import note, warn
+from runner.workflow.observer import hushing, note, warn
 from runner.workflow.plans.changes import list_changed
 from runner.workflow.plans.cluster_planning import ClusterPlanning, choose_cluster
 from runner.workflow.plans.context_reader import PlanContextReader
@@ -177,7 +177,8 @@ def find_due_message(now: datetime, environ: Mapping[str, str]) -> DueMessage | 
     if not DEFAULT_FOLDER.is_dir():
         return None
     own = {name: value for name, value in environ.items() if not name.startswith(_LIVE)}
-    plan = plan_project(Scope(target=SANDBOX, quiet=True, environ=own), PlanWishes())
+    with hushing():
+        plan = plan_project(Scope(target=SANDBOX, environ=own), PlanWishes())
     found = (
         DueMessage(one.first, item.campaign.name, message.id, one.recipients.most)
         for item in plan.planned
@@ -236,7 +237,7 @@ class _Planning:
             )
             changed = list_changed(opened, workspace.key, planned)
             warn_of_known_tags(workspace, opened, planned)
-            workspace.say_risks(opened, quiet=self.scope.quiet)
+            workspace.say_risks(opened)
         document = describe_plans(planned, now=format_moment(self.moment))
         document, coverages, asking = self._cover(planned, document)
         manifest = dump_plan(document, self.options)
@@ -259,9 +260,8 @@ class _Planning:
         if out is None or (not planned and self.failures.total):
             return
         save_plan(manifest, out)
-        if not self.scope.quiet:
-            note(f"Saved to {out}. Send exactly this with: runner apply --plan {out}")
-            note(f"Plan digest: {document.plan_digest}")
+        note(f"Saved to {out}. Send exactly this with: runner apply --plan {out}")
+        note(f"Plan digest: {document.plan_digest}")
 
     def _cover(
         self, planned: Sequence[PlanResult], document: PlanDocument

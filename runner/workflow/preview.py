@@ -175,7 +175,7 @@ def preview_campaign(
     (campaign,) = scope.load_valid_campaigns()
     problems = Problems()
     find_audience_problems(campaign, problems)
-    refuse_errors(problems, quiet=scope.quiet)
+    refuse_errors(problems)
     gallery = _Gallery.open(campaign, message, _find_language(campaign, language))
     if phone is None:
         return gallery.show_worst()

@@ -45,13 +45,11 @@ class ReconcileOptions:
         full: read every result again.
         accept: accept the service's list as complete, whatever its counts.
         drops: remove results that the service no longer lists; this reads all.
-        quiet: show no progress.
     """
 
     full: bool = False
     accept: bool = False
     drops: bool = False
-    quiet: bool = False
 
 
 class AccountOutcome(Part, frozen=True):
@@ -170,9 +168,9 @@ def reconcile_project(
     campaigns = failures.load(scope, keeps_rules=False)
     with workspace.open_ledger() as opened:
         gone = find_gone(workspace, scope, opened, failures.claimed)
-        say_gone(workspace, gone, quiet=scope.quiet)
+        say_gone(workspace, gone)
         failures.total += len(gone)
-        how = ReconcileOptions(full, accept, drops, scope.quiet)
+        how = ReconcileOptions(full, accept, drops)
         found = reconcile_and_warn(workspace, opened, [*campaigns, *gone], failures, how)
         workspace.files.share(opened)
     return replace(found, gone=tuple(campaign.name for campaign in gone))
@@ -251,7 +249,7 @@ class _Run:
         )
         self._contexts[campaign_id] = context
         with (
-            show_progress(f"Reconciling {campaign.name}", None, quiet=options.quiet) as progress,
+            show_progress(f"Reconciling {campaign.name}", None) as progress,
             span("reconcile", **names),
         ):
             shown = replace(context, observe_progress=progress.advance)
@@ -261,9 +259,7 @@ class _Run:
             with workspace.hold_lock(self.ledger, campaign):
                 rewrite_lockfile(self.ledger, workspace.identify(campaign), campaign_id)
         except RunLockedError as error:
-            # That run writes it.
-            if not options.quiet:
-                note(f"{error.message}; the lockfile is left to that run.")
+            note(f"{error.message}; the lockfile is left to that run.")
         return summary
 
 

@@ -177,7 +177,7 @@ def report_project(
     check_columns(campaigns, options)
     code = 0
     if is_reconciled:
-        campaigns, code = _reconcile(workspace, scope, campaigns, failures)
+        campaigns, code = _reconcile(workspace, campaigns, failures)
     with workspace.open_ledger_for_reading() as present:
 
         def report(one: Campaign) -> CampaignReport:
@@ -199,16 +199,14 @@ def report_project(
 
 
 def _reconcile(
-    workspace: Workspace, scope: Scope, campaigns: Sequence[Campaign], failures: Failures
+    workspace: Workspace, campaigns: Sequence[Campaign], failures: Failures
 ) -> tuple[Sequence[Campaign], int]:
     """Update the ledger; return the campaigns that were reconciled, and the exit code."""
     # Imported here: it is a third of the start-up time, and most reports do not need it.
     from runner.workflow.reconcile import ReconcileOptions, reconcile_and_warn
 
     with workspace.open_ledger() as opened:
-        found = reconcile_and_warn(
-            workspace, opened, campaigns, failures, ReconcileOptions(quiet=scope.quiet)
-        )
+        found = reconcile_and_warn(workspace, opened, campaigns, failures, ReconcileOptions())
     return [campaign for campaign in campaigns if campaign.name in found.summaries], found.reading_code
 
 

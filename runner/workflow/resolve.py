@@ -355,8 +355,7 @@ class _Resolving:
         for name, group in groupby(decided, key=lambda one: one[0].name):
             found = list(group)
             self.session.rewrite_lockfile(found[0][0])
-            if not self.session.scope.quiet:
-                note(f"Recorded: {name} {verb} {_count([people for _, people in found])}.")
+            note(f"Recorded: {name} {verb} {_count([people for _, people in found])}.")
 
 
 def _count(people: Sequence[set[str]]) -> str:

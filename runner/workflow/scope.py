@@ -36,7 +36,6 @@ class Scope:
         insecure_cluster: allow a scheduler on another machine without TLS.
         scratch: the cluster's folder for intermediate files, if given.
         state_lease_s: this run's hold on the state remote unless renewed, in seconds.
-        quiet: print only errors.
         verbose: print more on standard error.
         environ: all environment variables to use, instead of the process's.
         shared: what several use cases of one process have in common; None for a use case alone.
@@ -52,7 +51,6 @@ class Scope:
     insecure_cluster: bool = False
     scratch: str | None = None
     state_lease_s: float = LEASE_S
-    quiet: bool = False
     verbose: bool = False
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     shared: dict[object, Any] | None = field(default=None, repr=False)
@@ -90,6 +88,6 @@ class Scope:
         """
         problems = Problems()
         loaded = load_campaigns(self.paths, self.allowed, problems, identity=self.identity)
-        loaded.say_if_none(quiet=self.quiet)
-        refuse_errors(problems, quiet=self.quiet)
+        loaded.say_if_none()
+        refuse_errors(problems)
         return loaded.campaigns

@@ -264,7 +264,7 @@ def find_project_status(scope: Scope) -> StatusResult:
             for campaign in failures.campaigns
         ]
         gone = find_gone(workspace, scope, ledger, failures.claimed)
-        say_gone(workspace, gone, quiet=scope.quiet)
+        say_gone(workspace, gone)
     unread = [name for item in planned.values() for name in list_unread(item)]
     code = failures.find_exit_code(None if failures.is_total else 0)
     return StatusResult(statuses, [one.name for one in gone], unread, code)

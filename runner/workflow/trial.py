@@ -56,8 +56,7 @@ def try_texts(scope: Scope, options: ApplyOptions, phone: str, approve: Callable
     what = f"{count_words(len(launches), 'test launch', 'test launches')} to {mask_phone(own)}"
     approve(what)
     _send_to(workspace, launches, own)
-    if not scope.quiet:
-        note(f"Sent {what}; nothing was recorded.")
+    note(f"Sent {what}; nothing was recorded.")
 
 
 def _send_to(workspace: Workspace, launches: Iterable[PlannedLaunch], own: str) -> None:

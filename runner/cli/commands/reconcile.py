@@ -70,8 +70,7 @@ def reconcile(scope: Scope, format_: str, full: bool, accept: bool, drops: bool)
     """
     result = reconcile_project(scope, full=full, accept=accept, drops=drops)
     show(result, format_, describe_reconciled(result))
-    if not scope.quiet:
-        print_next(result.next_step)
+    print_next(result.next_step)
     return result.exit_code
 
 

@@ -32,7 +32,7 @@ def status(scope: Scope, format_: str) -> int:
     """
     result = find_project_status(scope)
     show(result, format_, result.show() if result.statuses else ())
-    if result.unread and not scope.quiet:
+    if result.unread:
         unread = ", ".join(result.unread)
         note(
             f"A follow-up is due, and waits for answers to be read: {unread}. `runner reconcile` reads them."

@@ -163,7 +163,7 @@ def validate_campaigns(scope: Scope, *, searches_phones: bool = False) -> Valida
     plans: list[CampaignPlan] = []
     for campaign in loaded.campaigns:
         problems.extend(_find_derived_name(campaign))
-        if scope.verbose and not scope.quiet:
+        if scope.verbose:
             note(f"Checking {show_path(campaign.file)}")
         plan = find_audience_problems(campaign, problems)
         plans += [plan] if plan is not None else []

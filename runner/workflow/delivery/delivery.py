@@ -23,7 +23,7 @@ from runner.telemetry import measure, span
 from runner.wording import count_words
 from runner.workflow.delivery.campaign_run import CampaignRun, note_audience
 from runner.workflow.delivery.gone import find_gone
-from runner.workflow.observer import note, show_progress, stop_on_interrupt, warn
+from runner.workflow.observer import hushing, note, show_progress, stop_on_interrupt, warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.planning import plan_campaign, plan_campaigns
 
@@ -72,9 +72,9 @@ class DeliveryRun:
             planned = self._plan_all(scope, options, reader, self.session.enter_settled)
         # Left-out campaigns no longer limit the others, and adopted launches change the plan.
         while self._are_overtaken(planned):
-            scope = replace(scope, quiet=True)
             reader = PlanContextReader(self.session.workspace, self.session.ledger, reader.now)
-            planned = self._plan_all(scope, options, reader, self.session.enter)
+            with hushing():
+                planned = self._plan_all(scope, options, reader, self.session.enter)
         return planned
 
     def _plan_all(
@@ -233,7 +233,7 @@ class DeliveryRun:
         ref = session.describe(campaign)
         _, target = session.service
         self.pace.set_rate(min(filter(None, (target.rate, campaign.limits.rate)), default=None))
-        with show_progress(f"Sending {campaign.name}", left, quiet=session.scope.quiet) as progress:
+        with show_progress(f"Sending {campaign.name}", left) as progress:
             delivery = Delivery(
                 campaign=ref,
                 send=ref.client.send,

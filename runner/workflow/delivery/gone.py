@@ -12,7 +12,7 @@ from runner.campaign.model import Campaign
 from runner.ledger.people.replies import list_launched_campaigns
 from runner.source.diagnostic import Position
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_file, show_path
-from runner.workflow.observer import note
+from runner.workflow.observer import note, warn
 from runner.workflow.workspace.workspace import default_ledger_url
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def find_gone(workspace: Workspace, scope: Scope, ledger: Ledger, claimed: Colle
     folders = [path.absolute() for path in scope.paths or (DEFAULT_FOLDER,) if path.is_dir()]
     for file, (_, error) in workspace.files.unread.items():
         if find_campaign_file(file, target) is None:
-            note(f"the campaign's file of a record is gone, and {error.message}")
+            warn(f"the campaign's file of a record is gone, and {error.message}")
     for file, name in sorted(workspace.files.campaigns.items()):
         is_below = any(file.absolute().is_relative_to(folder) for folder in folders)
         # A campaign file of another name in its place reports this itself.
@@ -49,9 +49,9 @@ def find_gone(workspace: Workspace, scope: Scope, ledger: Ledger, claimed: Colle
     return [found[name] for name in sorted(found)]
 
 
-def say_gone(workspace: Workspace, gone: Collection[Campaign], *, quiet: bool) -> None:
+def say_gone(workspace: Workspace, gone: Collection[Campaign]) -> None:
     """Name campaigns whose files are gone."""
-    for campaign in gone if not quiet else ():
+    for campaign in gone:
         lockfile = show_path(workspace.identify(campaign).lockfile)
         note(
             f"{campaign.name}: its file is gone. What it has sent is still recorded ({lockfile}), and read "

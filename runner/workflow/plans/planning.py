@@ -123,11 +123,11 @@ def plan_campaigns(
         reader.forget_findings()
         found = turn.plan([(one, record) for one, record in recorded if record is not None])
     except RunnerError:
-        show_problems(problems, quiet=scope.quiet)
+        show_problems(problems)
         raise
     for campaign in campaigns:
         list(silence_warnings(campaign, problems))
-    failures.conclude_check(problems, turn.invalid, quiet=scope.quiet)
+    failures.conclude_check(problems, turn.invalid)
     return found
 
 

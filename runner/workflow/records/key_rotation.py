@@ -68,11 +68,11 @@ def rotate_key(
     campaigns = scope.load_valid_campaigns() if scope.paths or DEFAULT_FOLDER.exists() else ()
     problems = Problems()
     phones = [phone for file in listed for phone in iterate_phones(file, reading, problems)]
-    refuse_errors(problems, quiet=scope.quiet)
+    refuse_errors(problems)
     with workspace.open_bare_ledger() as ledger, ExitStack() as stack:
         remote_intents = RemoteIntents(workspace, ledger)
         names = {name for one in campaigns for name in (one.name, *one.renamed_from)}
-        remote_intents.hold_all(stack, lock_timeout_s, names, quiet=scope.quiet)
+        remote_intents.hold_all(stack, lock_timeout_s, names)
         rotation = _Rotation(workspace, ledger, campaigns, old, remote_intents)
         changed = rotation.run(phones, approve)
     return RotatedKey(workspace.target.name, changed, remote_intents.is_behind)

@@ -21,7 +21,7 @@ from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, lockfile_name, lockfil
 from runner.ledger.model import APPROVALS_SUFFIX, SUPPRESSIONS_SUFFIX
 from runner.source.storage import repository_root
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, show_path
-from runner.workflow.observer import note, warn
+from runner.workflow.observer import warn
 from runner.workflow.records.record_message import RecordedFile, secrets_of
 from runner.workflow.records.recording import Recorded, Recorder, RefusedPushError
 from runner.workflow.workspace.record_files import list_homes, walk_files
@@ -99,8 +99,7 @@ def _push(clone: Clone, scope: Scope, current: str | None, remote: str, branch: 
             raise
         pushed = Recorded(refusal=error.reason)
     if unshared is not None:
-        warn(f"what is new was not brought to the state remote: {unshared.message}")
-        note(f"  {unshared.hint}")
+        warn(f"what is new was not brought to the state remote: {unshared.message}", unshared.hint)
         pushed = replace(pushed, code=unshared.exit_code)
     return replace(pushed, place=f"{branch} of {hide_credentials(remote)}", refs=copies.names)
 

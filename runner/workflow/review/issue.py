@@ -62,7 +62,7 @@ def keep_issue(scope: Scope, outcome: Outcome | None, *, shows_words: bool) -> N
     denied = os.environ.get(DENIED_VARIABLE)
     denied_by = None if denied is None else tuple(filter(None, denied.split(",")))
     sight = replace(sight, shows_words=shows_words, denied_by=denied_by)
-    _publish(sight, _find_place(scope, sight.held), quiet=scope.quiet)
+    _publish(sight, _find_place(scope, sight.held))
     if error is not None:
         raise error
 
@@ -151,7 +151,7 @@ def _find_place(scope: Scope, held: Sequence[HeldCount]) -> IssuePlace:
     return IssuePlace.find(os.environ, files)
 
 
-def _publish(sight: Sight, place: IssuePlace, *, quiet: bool) -> None:
+def _publish(sight: Sight, place: IssuePlace) -> None:
     def list_now(before: Checklist) -> tuple[Checklist, list[Item]]:
         now = update_checklist(before, sight, place.run_url)
         return now, list_items(before, now, sight, place)
@@ -170,5 +170,5 @@ def _publish(sight: Sight, place: IssuePlace, *, quiet: bool) -> None:
     publish(
         "issue",
         lambda: write_checklist(sight.target, list_now(Checklist())[1], place),
-        lambda: publish_issue(marker, compose, quiet=quiet),
+        lambda: publish_issue(marker, compose),
     )

@@ -75,7 +75,7 @@ def comment_merged(scope: Scope) -> None:
         if pull is None:
             raise NoJobError(f"no merged pull request that changed the campaigns leads to {job.commit[:10]}")
         marker = write_marker(target, name_folder(), kind="sent")
-        comment(repository, pull.number, marker, write(pull.merged_at), quiet=scope.quiet)
+        comment(repository, pull.number, marker, write(pull.merged_at))
 
     publish("comment", lambda: write(None), keep)
 

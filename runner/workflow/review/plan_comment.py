@@ -91,7 +91,7 @@ def find_plan(scope: Scope, remote: str) -> PlanFindings:
     return findings
 
 
-def keep_plan_comment(findings: PlanFindings, text: CommentText, *, quiet: bool) -> None:
+def keep_plan_comment(findings: PlanFindings, text: CommentText) -> None:
     """Keep one comment on the pull request; without GitHub, write it elsewhere."""
     if findings.planned or findings.sealed:
         text = replace(text, numbers=_write_numbers(findings))
@@ -102,9 +102,7 @@ def keep_plan_comment(findings: PlanFindings, text: CommentText, *, quiet: bool)
             raise NoJobError("this is no job of a pull request")
         tail = f"<sub>For commit {job.head}</sub>" if job.head else ""
         marker = write_marker(findings.target_name, name_folder())
-        comment(
-            open_repository(job), job.number, marker, replace(text, tail=tail), head=job.head, quiet=quiet
-        )
+        comment(open_repository(job), job.number, marker, replace(text, tail=tail), head=job.head)
 
     publish("comment", lambda: text, keep)
 

@@ -148,14 +148,17 @@ class StateRemote:
         return self.ref.append(add)
 
     @contextmanager
-    def hold(self, who: str, run: str, patience: LeasePatience, *, quiet: bool = False) -> Iterator[None]:
+    def hold(self, who: str, run: str, patience: LeasePatience) -> Iterator[None]:
         """Hold the ref while the block lasts, so that no other run begins on any machine.
 
-        `who` and `run` are this run, in words and by its unique id; `quiet` hides messages about waiting.
+        `who` and `run` are this run, in words and by its unique id.
         """
-        patience = replace(patience, observe_failure=self._note_unreleased)
-        if not quiet:
-            patience = replace(patience, observe_absence=self._note_absence, observe_holder=self._note_holder)
+        patience = replace(
+            patience,
+            observe_failure=self._note_unreleased,
+            observe_absence=self._note_absence,
+            observe_holder=self._note_holder,
+        )
         holder = Holder(who, run, self._terms.lease_s)
         held = hold_lease(self.ref, holder, _CLOCKS, patience, seen=self._seen, unite=self._take_in)
         with held as lease:
@@ -273,11 +276,11 @@ class StateRemote:
 
     def _note_unreleased(self, error: RunnerError) -> None:
         self.is_behind = True
-        warn(f"{self.ref} could not be let go: {error.message}")
-        note(
-            "  run the same command again here: it brings what was sent. Other machines take the ref over "
+        warn(
+            f"{self.ref} could not be let go: {error.message}",
+            "run the same command again here: it brings what was sent. Other machines take the ref over "
             f"once they have seen it unmoved for {self._terms.watch_s:g} s: have them wait with "
-            f"--lock-timeout {self._terms.advise_timeout()}"
+            f"--lock-timeout {self._terms.advise_timeout()}",
         )
 
     def _note_holder(self, who: str, seconds: float) -> None:

@@ -91,7 +91,6 @@ class Workspace:
     environ: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     stamps: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
     is_alone: bool = False
-    _said: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @classmethod
     def open(cls, scope: Scope, *, asks_service: bool = False) -> Workspace:
@@ -106,7 +105,7 @@ class Workspace:
         except TargetsProblemError as error:
             problems = Problems()
             problems.extend(error.diagnostics)
-            refuse_errors(problems, quiet=scope.quiet)
+            refuse_errors(problems)
             raise
         target = choose_target(scope.target, targets, scope.environ, needs_credentials=asks_service)
         if target.base_url is not None:
@@ -291,39 +290,29 @@ class Workspace:
                 )
         return identity
 
-    def say_risks(self, ledger: Ledger, *, quiet: bool) -> None:
+    def say_risks(self, ledger: Ledger) -> None:
         """Say what a target lacks: a certain address and, elsewhere, a secret key and a shared record."""
-        if quiet:
-            return
         written = self.targets.get("targets", {}).get(self.target.name, {}).get("base_url")
         if written is not None and written.rstrip("/") != self.target.base_url:
-            self._say_once(
-                warn,
+            warn(
                 f"RUNNER_BASE_URL leads {self.target.name} to {self.target.base_url}, and not to {written}, "
-                "as in targets.yaml",
+                "as in targets.yaml"
             )
         if not leads_elsewhere(self.target):
             return
         if not self.key.is_secret:
             variable = list_variables(self.target.name, self.targets)[2]
-            self._say_once(
-                note,
+            note(
                 f"{variable} is not set: whoever reads the record can find out whose phones are in it, and "
-                "change it unnoticed. `runner key new` makes a key.",
+                "change it unnoticed. `runner key new` makes a key."
             )
         is_known = self.is_alone or ledger.file is None
         if self.state is None and not is_known:
-            self._say_once(
-                note,
+            note(
                 "Only this machine's ledger knows what is being sent: two clones that apply at once text "
                 "everybody twice. Have the campaigns in a git repository with a remote `origin`, or set "
-                f"`state_remote: none` for {self.target.name} in targets.yaml if one machine alone sends.",
+                f"`state_remote: none` for {self.target.name} in targets.yaml if one machine alone sends."
             )
-
-    def _say_once(self, say: Callable[[str], None], text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            say(text)
 
     @contextmanager
     def open_service(

@@ -64,7 +64,7 @@ def keep_comment(scope: Scope, remote: str, remark: str = "") -> int:
     """
     findings = find_plan(scope, remote)
     findings.remarks.append(remark)
-    keep_plan_comment(findings, write_comment(findings), quiet=scope.quiet)
+    keep_plan_comment(findings, write_comment(findings))
     if findings.error is not None:
         raise findings.error
     return findings.code
