@@ -362,9 +362,7 @@ class Project:
 
     def _find_file(self, campaign: str | Path | None) -> Path:
         """Return the file of a named campaign."""
-        campaigns = load_campaigns(
-            self.scope.paths, self.scope.allowed, Problems(), identity=self.scope.identity
-        )
+        campaigns = load_campaigns(self.scope, Problems())
         named = {one.name: one.file for one in campaigns.campaigns}
         if campaign is None and len(campaigns.files) == 1:
             return campaigns.files[0]

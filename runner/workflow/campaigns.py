@@ -12,6 +12,7 @@ from runner.campaign.load import load_campaign, read_names
 from runner.errors import CampaignError, RunnerError
 from runner.github.workflows import list_folders
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
+from runner.source.diagnostic import Problems
 from runner.source.storage import repository_root
 from runner.source.targets_file import CAMPAIGNS_FOLDER, TARGETS_FILE
 from runner.wording import count_words
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.campaign.model import Campaign
-    from runner.source.diagnostic import Diagnostic, Problems
+    from runner.source.diagnostic import Diagnostic
+    from runner.workflow.scope import Scope
 
 DEFAULT_FOLDER = Path(CAMPAIGNS_FOLDER)
 TESTS = "tests"
@@ -135,22 +137,14 @@ def _add_problems(problems: Problems, found: Iterable[Diagnostic]) -> None:
 
 
 def load_campaigns(
-    paths: Sequence[Path],
-    allowed: Sequence[Path | str],
-    problems: Problems,
-    *,
-    needs_audience: bool = True,
-    identity: str = "",
-    keeps_rules: bool = True,
+    scope: Scope, problems: Problems, *, needs_audience: bool = True, keeps_rules: bool = True
 ) -> Loaded:
-    """Load campaign files; problems go to `problems`.
+    """Load a scope's campaign files; problems go to `problems`.
 
-    `paths` are files and folders, by default the default folder; `allowed` are further folders and URLs that
-    campaigns may read from. Unless `needs_audience`, a missing file of people is no error. `identity` is the
-    key of encrypted audiences, if there is one. Unless it `keeps_rules`, as where nothing is sent, bounds of
-    `targets.yaml` are left out.
+    Unless `needs_audience`, a missing file of people is no error. Unless it `keeps_rules`, as where nothing
+    is sent, bounds of `targets.yaml` are left out.
     """
-    files = find_campaign_files(paths)
+    files = find_campaign_files(scope.paths)
     loaded: dict[Path, Campaign] = {}
     faults: dict[Path, CampaignError] = {}
     claims: dict[Path, tuple[str, ...]] = {}
@@ -158,14 +152,14 @@ def load_campaigns(
         campaign, found = load_campaign(
             file,
             current=Path.cwd(),
-            allowed=tuple(allowed),
+            allowed=scope.allowed,
             needs_audience=needs_audience,
-            identity=identity,
+            identity=scope.identity,
             keeps_rules=keeps_rules,
         )
         _add_problems(problems, found)
         if campaign is None:
-            claims[file] = read_names(file, current=Path.cwd(), allowed=tuple(allowed))
+            claims[file] = read_names(file, current=Path.cwd(), allowed=scope.allowed)
             faults[file] = describe_errors(file, sum(one.severity == "error" for one in found))
             continue
         claims[file] = (campaign.name, *campaign.renamed_from)
@@ -178,8 +172,22 @@ def load_campaigns(
         tuple(campaign for campaign in loaded.values() if named[campaign.name] is campaign),
         faults,
         frozenset(name for names in claims.values() for name in names),
-        ", ".join(map(str, paths or (DEFAULT_FOLDER,))),
+        ", ".join(map(str, scope.paths or (DEFAULT_FOLDER,))),
     )
+
+
+def load_valid_campaigns(scope: Scope) -> tuple[Campaign, ...]:
+    """Load a scope's campaigns; show problems of their files.
+
+    Raises:
+        InvalidCampaignError: there are errors, which have been shown.
+        RunnerError: there is no campaign, and the folder is not one for campaigns.
+    """
+    problems = Problems()
+    loaded = load_campaigns(scope, problems)
+    loaded.say_if_none()
+    refuse_errors(problems)
+    return loaded.campaigns
 
 
 def _refuse_rivals(

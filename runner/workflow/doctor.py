@@ -106,7 +106,7 @@ def _fail(name: str, error: RunnerError) -> Check:
 
 def _check_campaigns(scope: Scope) -> list[Check]:
     problems = Problems()
-    loaded = load_campaigns(scope.paths, scope.allowed, problems, identity=scope.identity)
+    loaded = load_campaigns(scope, problems)
     errors = sum(problem.severity == "error" for problem in problems)
     said = f"{count_words(len(loaded.files), 'file')} in {loaded.where or DEFAULT_FOLDER}"
     if errors:

@@ -110,14 +110,7 @@ class Failures:
             RunnerError: there is no campaign.
         """
         found = Problems()
-        loaded = load_campaigns(
-            scope.paths,
-            scope.allowed,
-            found,
-            needs_audience=needs_audience,
-            identity=scope.identity,
-            keeps_rules=keeps_rules,
-        )
+        loaded = load_campaigns(scope, found, needs_audience=needs_audience, keeps_rules=keeps_rules)
         loaded.say_if_none()
         self.claimed, self.campaigns = loaded.claimed, loaded.campaigns
         self.total = len(loaded.files)

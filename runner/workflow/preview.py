@@ -28,7 +28,7 @@ from runner.text.preview import (
 from runner.text.template import TextCompiler
 from runner.view.blocks import Sentence
 from runner.view.html import Shown
-from runner.workflow.campaigns import refuse_errors, show_path
+from runner.workflow.campaigns import load_valid_campaigns, refuse_errors, show_path
 from runner.workflow.checking.audience_problems import find_audience_problems
 from runner.workflow.conversations import show_one, show_worst
 from runner.workflow.records.phones import read_phones
@@ -172,7 +172,7 @@ def preview_campaign(
         RunnerError: `phone` is not a recipient's, or nobody gets anything.
     """
     scope = replace(scope, paths=(file,))
-    (campaign,) = scope.load_valid_campaigns()
+    (campaign,) = load_valid_campaigns(scope)
     problems = Problems()
     find_audience_problems(campaign, problems)
     refuse_errors(problems)

@@ -222,14 +222,8 @@ def _report_waves(
         text = file.read_bytes()
         if file.resolve() in known or not any(name.encode() in text for name in names):
             continue
-        found = load_campaigns(
-            [file],
-            scope.allowed,
-            Problems(),
-            needs_audience=False,
-            identity=scope.identity,
-            keeps_rules=False,
-        )
+        own = replace(scope, paths=(file,))
+        found = load_campaigns(own, Problems(), needs_audience=False, keeps_rules=False)
         for fault in found.faults.values():
             warn(f"{fault.message}: if it is of the same series, it is not compared")
         for campaign in found.campaigns:

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from runner.git.lease import LEASE_S
 from runner.settings import read_settings
-from runner.source.diagnostic import Problems
 from runner.source.encrypted import VARIABLE
 from runner.source.storage import is_url
-from runner.workflow.campaigns import load_campaigns, refuse_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from runner.campaign.model import Campaign
 
 _Shared = TypeVar("_Shared")
 
@@ -78,16 +74,3 @@ class Scope:
             place if isinstance(place, str) and is_url(place) else Path(place) for place in values["allowed"]
         )
         return cls(**values, environ=environ)
-
-    def load_valid_campaigns(self) -> tuple[Campaign, ...]:
-        """Load the campaigns; show problems of their files.
-
-        Raises:
-            InvalidCampaignError: there are errors, which have been shown.
-            RunnerError: there is no campaign, and the folder is not one for campaigns.
-        """
-        problems = Problems()
-        loaded = load_campaigns(self.paths, self.allowed, problems, identity=self.identity)
-        loaded.say_if_none()
-        refuse_errors(problems)
-        return loaded.campaigns

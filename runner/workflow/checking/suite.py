@@ -119,9 +119,8 @@ def run_tests(scope: Scope) -> SuiteRun:
         run.problems.extend(problems)
         for test in tests:
             if test.folder not in loaded:
-                loaded[test.folder] = load_campaigns(
-                    [test.folder], scope.allowed, Problems(), needs_audience=False, identity=scope.identity
-                )
+                own = replace(scope, paths=(test.folder,))
+                loaded[test.folder] = load_campaigns(own, Problems(), needs_audience=False)
             campaign = _find_campaign(test, loaded[test.folder])
             about = {file.resolve(), *([campaign.file.resolve()] if campaign else ())}
             if named and named.isdisjoint(about):

@@ -155,7 +155,7 @@ def validate_campaigns(scope: Scope, *, searches_phones: bool = False) -> Valida
     """
     problems = Problems()
     _check_targets(scope, problems)
-    loaded = load_campaigns(scope.paths, scope.allowed, problems, identity=scope.identity)
+    loaded = load_campaigns(scope, problems)
     for file in find_test_files(scope.paths):
         problems.extend(read_tests(file)[1])
     if searches_phones or any(one.policy.audience == "encrypted" for one in loaded.campaigns):

@@ -23,7 +23,7 @@ from runner.service.paging import list_launches
 from runner.service.target import OLD_STATE_KEY, list_variables, read_old_state_key
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
-from runner.workflow.campaigns import DEFAULT_FOLDER, refuse_errors, show_path
+from runner.workflow.campaigns import DEFAULT_FOLDER, load_valid_campaigns, refuse_errors, show_path
 from runner.workflow.delivery.remote_intents import RemoteIntents
 from runner.workflow.observer import note
 from runner.workflow.records.phones import iterate_phones
@@ -65,7 +65,7 @@ def rotate_key(
     """
     workspace = Workspace.open(scope)
     old = _find_old_key(workspace)
-    campaigns = scope.load_valid_campaigns() if scope.paths or DEFAULT_FOLDER.exists() else ()
+    campaigns = load_valid_campaigns(scope) if scope.paths or DEFAULT_FOLDER.exists() else ()
     problems = Problems()
     phones = [phone for file in listed for phone in iterate_phones(file, reading, problems)]
     refuse_errors(problems)

@@ -19,6 +19,7 @@ from runner.ledger.model import format_moment
 from runner.plan.approval import find_gap
 from runner.wording import hide_phones
 from runner.workflow.approval_coverage import ApprovalStore, require_sealed
+from runner.workflow.campaigns import load_valid_campaigns
 from runner.workflow.plans.saved import read_saved_plan
 from runner.workflow.review.reviewers import ask_github, find_run, read_decisions
 from runner.workflow.workspace.workspace import Workspace
@@ -143,7 +144,7 @@ def _clean(names: Sequence[str]) -> tuple[str, ...]:
 
 def _list_asked(saved: SavedPlan, scope: Scope, store: ApprovalStore) -> list[_Asked]:
     """Return the campaigns of a plan with something not approved yet."""
-    campaigns = {campaign.name: campaign for campaign in scope.load_valid_campaigns()}
+    campaigns = {campaign.name: campaign for campaign in load_valid_campaigns(scope)}
     asked = []
     for entry in saved.campaigns:
         request = require_sealed(entry, saved, store)

@@ -216,7 +216,7 @@ def _explain(findings: PlanFindings, error: RunnerError, scope: Scope) -> None:
     findings.error = error
     problems = Problems()
     with suppress(RunnerError):
-        load_campaigns(scope.paths, scope.allowed, problems, identity=scope.identity)
+        load_campaigns(scope, problems)
     if problems.error_count:
         findings.problems = problems
         return
