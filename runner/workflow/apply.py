@@ -45,6 +45,7 @@ from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import (
     count_to_send,
     describe_unread,
+    leave_out,
     leave_out_paused,
     leave_out_refused,
     leave_out_waiting,
@@ -267,7 +268,7 @@ def apply_campaigns(
         if options.settle_only:
             runs = run.deliver(planned, None)
         else:
-            planned = _choose_sound(planned, run, options, plan_options)
+            planned = _choose_sound(planned, run, options)
             if saved is None and count_to_send(planned):
                 approve(planned)
             _require_unchanged(planned, saved)
@@ -289,11 +290,7 @@ def prepare_run(scope: Scope, options: ApplyOptions) -> tuple[Scope, Workspace, 
     workspace = Workspace.open(scope, asks_service=True)
     if saved is not None:
         saved.require_target(workspace.target)
-    return (
-        scope,
-        workspace,
-        PlanOptions(only, limit, workspace.target.recipients_per_send, prices=workspace.target.prices),
-    )
+    return scope, workspace, PlanOptions(only, limit)
 
 
 def _refuse_nonsense(scope: Scope, options: ApplyOptions) -> None:
@@ -309,7 +306,7 @@ def _refuse_nonsense(scope: Scope, options: ApplyOptions) -> None:
 
 
 def _choose_sound(
-    planned: Sequence[PlanResult], run: DeliveryRun, options: ApplyOptions, plan_options: PlanOptions
+    planned: Sequence[PlanResult], run: DeliveryRun, options: ApplyOptions
 ) -> Sequence[PlanResult]:
     """Return the plans that can be sent: unchanged if saved, not paused, within limits, replies read.
 
@@ -324,7 +321,7 @@ def _choose_sound(
         run.failures.accept_pauses(saved.knows_pause)
         planned = leave_out_paused(planned, run.failures)
         saved.require_unchanged(planned, run.failures.errors)
-        planned = run.bring_forward(planned, plan_options)
+        planned = run.bring_forward(planned)
     for line in describe_unread(planned):
         warn(line)
     planned = leave_out_refused(planned, run.failures, ". Nothing was sent")
@@ -350,14 +347,17 @@ def _leave_out_misdated(planned: Sequence[PlanResult], run: DeliveryRun) -> Sequ
     if apart_s is None or apart_s <= MOST_APART_S:
         return planned
     apart = write_duration(timedelta(seconds=round(apart_s)))
-    for item in timed:
-        error = LimitError(
+
+    def find_error(item: PlanResult) -> LimitError | None:
+        if item not in timed:
+            return None
+        return LimitError(
             f"{item.campaign.name}: its texts go by hours or dates, and this machine's clock is {apart} from "
             "the service's. Nothing of it was sent",
             hint="set this machine's clock (`runner doctor` compares them), then run the same command again",
         )
-        run.failures.add(item.campaign.file, item.campaign.name, error)
-    return [item for item in planned if item not in timed]
+
+    return leave_out(planned, run.failures, find_error)
 
 
 def _require_unchanged(planned: Sequence[PlanResult], saved: SavedPlan | None) -> None:

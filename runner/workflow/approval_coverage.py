@@ -30,6 +30,7 @@ from runner.text.include import include_folder
 from runner.wording import count_words
 from runner.workflow.campaigns import show_path
 from runner.workflow.observer import warn
+from runner.workflow.plans.planning import leave_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -236,15 +237,14 @@ def leave_out_unapproved(
         LimitError: the only plan to send is not approved.
         RunnerError: approvals cannot be read.
     """
-    kept = []
-    for coverage in store.cover(planned):
-        item = coverage.planned
+
+    def find_error(item: PlanResult) -> LimitError | None:
+        (coverage,) = store.cover([item])
         if coverage.status != "needed" or (coverage.request is None and is_given):
-            kept.append(item)
-            continue
-        error = LimitError(f"{item.campaign.name} is not approved: {coverage.gap}", hint=_HOW)
-        failures.add(item.campaign.file, item.campaign.name, error)
-    return kept
+            return None
+        return LimitError(f"{item.campaign.name} is not approved: {coverage.gap}", hint=_HOW)
+
+    return leave_out(planned, failures, find_error)
 
 
 def list_sent(item: PlanResult) -> list[str]:

@@ -198,14 +198,8 @@ def plan_project(scope: Scope, wishes: PlanWishes) -> ProjectPlan:
     workspace = Workspace.open(scope)
     cluster = choose_cluster(scope, workspace, wishes.limit)
     moment = wishes.now or workspace.now()
-    options = PlanOptions(
-        wishes.only,
-        wishes.limit,
-        workspace.target.recipients_per_send,
-        prices=workspace.target.prices,
-    )
     wishes.check(is_clustered=cluster is not None)
-    return _Planning(scope, workspace, wishes, options, moment, cluster, Failures()).plan()
+    return _Planning(scope, workspace, wishes, moment, cluster, Failures()).plan()
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +209,6 @@ class _Planning:
     scope: Scope
     workspace: Workspace
     wishes: PlanWishes
-    options: PlanOptions
     moment: datetime
     cluster: ClusterPlanning | None
     failures: Failures
@@ -223,12 +216,12 @@ class _Planning:
     def plan(self) -> ProjectPlan:
         """Plan campaigns in this process, or on a cluster."""
         workspace, wishes, failures, cluster = self.workspace, self.wishes, self.failures, self.cluster
+        options = PlanOptions(wishes.only, wishes.limit)
         with workspace.open_ledger_for_reading() as opened, ExitStack() as stack:
             reader = PlanContextReader(workspace, opened, self.moment)
             planned = plan_campaigns(
-                workspace,
                 self.scope,
-                self.options,
+                options,
                 partial(workspace.read_record, opened),
                 reader,
                 failures,
@@ -240,7 +233,7 @@ class _Planning:
             workspace.say_risks(opened)
         document = describe_plans(planned, now=format_moment(self.moment))
         document, coverages, asking = self._cover(planned, document)
-        manifest = dump_plan(document, self.options)
+        manifest = dump_plan(document, options)
         self._save(planned, document, manifest)
         if wishes.with_launches:
             document = show_launches(document, planned)

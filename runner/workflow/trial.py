@@ -44,7 +44,7 @@ def try_texts(scope: Scope, options: ApplyOptions, phone: str, approve: Callable
     with workspace.open_ledger_for_reading() as opened:
         reader = PlanContextReader(workspace, opened, workspace.now())
         planned = plan_campaigns(
-            workspace, scope, anytime, lambda c: _as_if_new(workspace.read_record(opened, c)), reader
+            scope, anytime, lambda c: _as_if_new(workspace.read_record(opened, c)), reader
         )
     _refuse_opted_out(planned, own)
     launches = [launch for item in planned for launch in choose_launches(item.iterate_launches())]

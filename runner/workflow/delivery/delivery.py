@@ -87,7 +87,6 @@ class DeliveryRun:
         """Load and plan campaigns, and show problems found."""
         cluster, stack = self.cluster, self.session.stack
         return plan_campaigns(
-            self.session.workspace,
             scope,
             options,
             enter,
@@ -103,21 +102,22 @@ class DeliveryRun:
         found = [self.failures.attempt(item.campaign, partial(find_lost, item)) for item in planned]
         return any(is_overtaken is not False for is_overtaken in found)
 
-    def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:
+    def bring_forward(self, planned: Sequence[PlanResult]) -> Sequence[PlanResult]:
         """Return saved plans as of now, without launches that may no longer be sent."""
         now = self.session.workspace.now()
-        return [self._plan_again(item, options, now) for item in planned]
+        return [self._plan_again(item, now) for item in planned]
 
-    def _plan_again(self, item: PlanResult, options: PlanOptions, now: datetime) -> PlanResult:
+    def _plan_again(self, item: PlanResult, now: datetime) -> PlanResult:
         workspace, planner = self.session.workspace, item.planner
         if planner is None or planner.context is None:
             # A cluster's launches wait in files, each with its deadline.
             unread = PlanContextReader(workspace, self.session.ledger, now).find_unread()
-            overdue = find_overdue(item.campaign, unread, now, ignore_time=options.ignore_time)
+            overdue = find_overdue(item.campaign, unread, now, ignore_time=False)
             return item if overdue is None else replace(item, plan=replace(item.plan, unread=overdue))
         then, record = planner.context, self.session.enter(item.campaign)
         known = replace(then, now=now, planned_at=then.now)
-        again = plan_campaign(workspace, item.campaign, record, options, known, Problems(), planner.stamps)
+        options, stamps = planner.options, planner.stamps
+        again = plan_campaign(workspace, item.campaign, record, options, known, Problems(), stamps)
         if again is None:
             planner.require_unchanged()
             raise PlanChangedError(

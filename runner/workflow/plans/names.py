@@ -249,18 +249,13 @@ def plan_on_record(
     What keeps a campaign from being planned goes to `failures`; if these are tolerant, what keeps all from it
     is warned of, and leaves all out. The decisions on `watched` phones (E.164) are kept.
     """
-    options = PlanOptions(
-        recipients_per_send=workspace.target.recipients_per_send,
-        watched=frozenset(watched),
-        prices=workspace.target.prices,
-    )
+    options = PlanOptions(watched=frozenset(watched))
     reader = PlanContextReader(workspace, ledger, workspace.now())
     find_record = partial(workspace.read_record, ledger)
     try:
         # A campaign that is held as renamed sends nothing.
-        return plan_campaigns(
-            workspace, scope, options, find_record, reader, failures, names=RecordNames(workspace, ledger)
-        )
+        names = RecordNames(workspace, ledger)
+        return plan_campaigns(scope, options, find_record, reader, failures, names=names)
     except RunnerError as error:
         if not failures.is_tolerant or not failures.campaigns:
             raise

@@ -88,7 +88,6 @@ class NameCheck(Protocol):
 
 
 def plan_campaigns(
-    workspace: Workspace,
     scope: Scope,
     options: PlanOptions,
     find_record: Callable[[Campaign], Record],
@@ -97,7 +96,7 @@ def plan_campaigns(
     begin: BeginPlanning | None = None,
     names: NameCheck | None = None,
 ) -> list[PlanResult]:
-    """Load and plan campaigns, and show the problems found.
+    """Load and plan campaigns, by the limits and prices of the reader's target; show the problems found.
 
     Without `failures`, all campaigns are planned or none; without `begin`, in this process. With `names`,
     what may have been renamed is refused.
@@ -108,13 +107,14 @@ def plan_campaigns(
         UnclearNameError: the target, or the only campaign, may have another name on record.
     """
     failures = Failures(is_apart=False) if failures is None else failures
-    problems = Problems()
+    problems, workspace, target = Problems(), reader.workspace, reader.workspace.target
+    options = replace(options, recipients_per_send=target.recipients_per_send, prices=target.prices)
     campaigns = failures.load(scope, problems)
     require_message(campaigns, options.only)
     if names is not None:
         names.begin(campaigns, failures.claimed)
     now = None if reader.ledger is None else reader.now
-    begin = begin or (lambda _: partial(_plan_here, workspace, reader))
+    begin = begin or (lambda _: partial(_plan_here, reader))
     turn = _Turn(begin, options, failures, problems, now, names)
     try:
         if reader.ledger is not None:
@@ -132,7 +132,6 @@ def plan_campaigns(
 
 
 def _plan_here(
-    workspace: Workspace,
     reader: PlanContextReader,
     campaign: Campaign,
     record: Record,
@@ -141,7 +140,8 @@ def _plan_here(
     problems: Problems,
 ) -> PlanResult | None:
     texted = [item.planner.texted for item in before if item.planner and item.planner.texted]
-    return plan_campaign(workspace, campaign, record, options, reader.read(campaign, texted), problems)
+    context = reader.read(campaign, texted)
+    return plan_campaign(reader.workspace, campaign, record, options, context, problems)
 
 
 @dataclass(slots=True)
@@ -263,7 +263,7 @@ def leave_out_refused(
         hint = "check audience and campaign: limits are in the campaign, rules in targets.yaml"
         return LimitError(words, hint=hint)
 
-    return _leave_out(leave_out_paused(planned, failures), failures, find_error)
+    return leave_out(leave_out_paused(planned, failures), failures, find_error)
 
 
 def leave_out_paused(planned: Sequence[PlanResult], failures: Failures) -> Sequence[PlanResult]:
@@ -281,7 +281,7 @@ def leave_out_paused(planned: Sequence[PlanResult], failures: Failures) -> Seque
             hint = hint if is_recorded else f"`runner apply` pauses it; then {hint}"
         return PausedError(words, hint=hint)
 
-    return _leave_out(planned, failures, find_error)
+    return leave_out(planned, failures, find_error)
 
 
 def leave_out_waiting(planned: Sequence[PlanResult], failures: Failures) -> Sequence[PlanResult]:
@@ -297,12 +297,13 @@ def leave_out_waiting(planned: Sequence[PlanResult], failures: Failures) -> Sequ
             hint=f"somebody may have opted out: {unread.remedy}, then this again",
         )
 
-    return _leave_out(planned, failures, find_error)
+    return leave_out(planned, failures, find_error)
 
 
-def _leave_out(
+def leave_out(
     planned: Sequence[PlanResult], failures: Failures, find_error: Callable[[PlanResult], RunnerError | None]
 ) -> Sequence[PlanResult]:
+    """Return the plans without an error; others go to `failures`."""
     kept = []
     for item in planned:
         error = find_error(item)
@@ -344,11 +345,9 @@ def plan_without_key(workspace: Workspace, scope: Scope, failures: Failures) -> 
     Raises:
         InvalidCampaignError: there are errors that end the command, which have been shown.
     """
-    target = workspace.target
-    options = PlanOptions(recipients_per_send=target.recipients_per_send, prices=target.prices)
     record = Record(None, RecordedDeliveries({}, {}))
     reader = PlanContextReader(workspace, None, workspace.now())
-    return plan_campaigns(workspace, scope, options, lambda _: record, reader, failures)
+    return plan_campaigns(scope, PlanOptions(), lambda _: record, reader, failures)
 
 
 def list_texted(workspace: Workspace, campaign: Campaign) -> dict[str, dict[str, set[str]]] | None:
