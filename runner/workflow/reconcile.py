@@ -156,13 +156,8 @@ class ReconcileResult(Described):
         return Reconciliation(tuple(self), self.account, self.gone, self.failures.describe())
 
 
-def reconcile_project(
-    scope: Scope, *, full: bool = False, accept: bool = False, drops: bool = False
-) -> ReconcileResult:
-    """Copy counts and results of launches to the ledger, and warn of inconsistencies.
-
-    The flags are those of `ReconcileOptions`.
-    """
+def reconcile_project(scope: Scope, options: ReconcileOptions) -> ReconcileResult:
+    """Copy counts and results of launches to the ledger, and warn of inconsistencies."""
     workspace = Workspace.open(scope, asks_service=True)
     failures = Failures()
     campaigns = failures.load(scope, keeps_rules=False)
@@ -170,8 +165,7 @@ def reconcile_project(
         gone = find_gone(workspace, scope, opened, failures.claimed)
         say_gone(workspace, gone)
         failures.total += len(gone)
-        how = ReconcileOptions(full, accept, drops)
-        found = reconcile_and_warn(workspace, opened, [*campaigns, *gone], failures, how)
+        found = reconcile_and_warn(workspace, opened, [*campaigns, *gone], failures, options)
         workspace.files.share(opened)
     return replace(found, gone=tuple(campaign.name for campaign in gone))
 
