@@ -23,7 +23,7 @@ from runner.workflow.delivery.campaign_run import interrupt_run
 from runner.workflow.plan import PlanWishes, plan_project
 from runner.workflow.plans.planning import count_to_send
 from runner.workflow.plans.saved import read_saved_plan
-from runner.workflow.reconcile import reconcile_project
+from runner.workflow.reconcile import ReconcileOptions, reconcile_project
 from runner.workflow.records.opt_outs import decide_replies
 from runner.workflow.records.pausing import change_pauses, pause_stopped
 from runner.workflow.records.record_push import fetch_record, push_record
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from runner.workflow.reconcile import ReconcileResult
     from runner.workflow.records.recording import Recorded
     from runner.workflow.report import ProjectReport
-    from runner.workflow.review.approving import PlanApproval
     from runner.workflow.review.checklist import Outcome
     from runner.workflow.scope import Scope
 
@@ -156,23 +155,15 @@ class Job:
             names: the approvers; empty to ask GitHub about what is not approved yet.
             is_by_merge: count the approving review of the merged pull request.
         """
-        file = out / PLAN_FILE
-
-        def approve() -> PlanApproval | None:
-            return approve_plan(str(file), self.scope, expect_digest, names, is_by_merge=is_by_merge)
-
-        return self._end(lambda: self._send(out, file, expect_digest, approve))
+        return self._end(lambda: self._send(out, expect_digest, names, is_by_merge=is_by_merge))
 
     def _send(
-        self,
-        out: Path,
-        file: Path,
-        expect_digest: str | None,
-        approve: Callable[[], PlanApproval | None],
+        self, out: Path, expect_digest: str | None, names: tuple[str, ...], *, is_by_merge: bool
     ) -> None:
+        file = out / PLAN_FILE
         self._catch_up(counts_settling=False)
         try:
-            approved = approve()
+            approved = approve_plan(str(file), self.scope, expect_digest, names, is_by_merge=is_by_merge)
         except DeniedError as error:
             # That nothing is sent is what was asked for: the record and the issue say so.
             self.view.show_error(error)
@@ -295,7 +286,7 @@ class Job:
         return result.exit_code
 
     def _reconcile(self) -> int:
-        result = reconcile_project(self.scope)
+        result = reconcile_project(self.scope, ReconcileOptions())
         self.view.show_reconciled(result)
         return result.exit_code
 
