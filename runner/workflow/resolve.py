@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
+from itertools import compress, groupby
 from typing import TYPE_CHECKING
 
 from runner.delivery.comparison import Verdict, is_same_text
@@ -161,13 +161,8 @@ class Word:
 
     def require_one(self) -> None:
         """Refuse contradictory decisions."""
-        given = {
-            "--adopt": self.guid is not None,
-            "--not-sent": self.not_sent,
-            "--adopt-all": self.adopt_all,
-            "--not-sent-all": self.not_sent_all,
-        }
-        names = [name for name, is_given in given.items() if is_given]
+        given = self.guid is not None, self.not_sent, self.adopt_all, self.not_sent_all
+        names = list(compress(("--adopt", "--not-sent", "--adopt-all", "--not-sent-all"), given))
         if len(names) > 1:
             raise UsageError(f"{' and '.join(names)} contradict each other")
 
@@ -196,6 +191,11 @@ class OpenLaunch:
     def people(self) -> set[str]:
         """The fingerprints of its people."""
         return set(self.launch.launch.recipients if isinstance(self.launch, Verdict) else self.launch.people)
+
+    @property
+    def match(self) -> Candidate | None:
+        """The service's launch that one of unknown outcome certainly is."""
+        return self.launch.match if isinstance(self.launch, Verdict) else None
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -297,7 +297,7 @@ class _Resolving:
             if word.adopt_all:
                 self._adopt(_pair_certain(meant), word.message)
             else:
-                self._release([one for one in meant if not _is_certain(one)])
+                self._release([one for one in meant if one.match is None])
 
     def _adopt(self, chosen: Sequence[tuple[OpenLaunch, Candidate | None]], message: str | None) -> None:
         """Record launches as sent by their campaigns; those of unknown outcome as their candidates."""
@@ -333,8 +333,8 @@ class _Resolving:
     def _release(self, chosen: Sequence[OpenLaunch]) -> None:
         """Record that launches were not sent, or not by their campaigns."""
         for one in chosen:
-            if isinstance(one.launch, Verdict) and one.launch.match is not None:
-                guid = one.launch.match.stat.project_launch_guid
+            if one.match is not None:
+                guid = one.match.stat.project_launch_guid
                 raise RunnerError(
                     f"{one.key} was sent: the service lists the same text to the same people as {guid}",
                     hint=f"record it with: runner resolve --launch {one.key} --adopt {guid}",
@@ -380,10 +380,6 @@ def _choose(found: Sequence[OpenLaunch], otherwise: str) -> OpenLaunch:
         keys = ", ".join(one.key for one in found)
         raise UsageError("there are several texts of unknown outcome", hint=f"name one with --launch: {keys}")
     raise RunnerError(f"{otherwise} the texts of unknown outcome", hint="`runner resolve` lists them")
-
-
-def _is_certain(one: OpenLaunch) -> bool:
-    return isinstance(one.launch, Verdict) and one.launch.match is not None
 
 
 def _require_date(one: OpenLaunch, message_id: str) -> None:
