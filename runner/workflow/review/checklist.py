@@ -97,9 +97,9 @@ class Sight:
         held_gap: why there may be more, or empty.
         replies: undecided replies that may be opt-outs, and those that ask for texts again.
         replies_gap: why there may be more, or empty.
+        stopped: campaigns that broken guards have paused; None if that is not known.
         shows_words: whether what they say is shown.
         denied_by: the people who denied the plan; None in jobs without one.
-        stopped: campaigns that broken guards have paused; None if that is not known.
     """
 
     target: str
@@ -110,9 +110,9 @@ class Sight:
     held_gap: str = ""
     replies: tuple[ListedReply, ...] = ()
     replies_gap: str = ""
+    stopped: tuple[StoppedCampaign, ...] | None = ()
     shows_words: bool = False
     denied_by: tuple[str, ...] | None = None
-    stopped: tuple[StoppedCampaign, ...] | None = ()
 
     @property
     def people_held(self) -> int:
