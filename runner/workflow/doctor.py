@@ -21,7 +21,6 @@ from runner.workflow.workspace.workspace import Workspace, default_ledger_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from runner.service.target import Target
     from runner.workflow.scope import Scope
@@ -75,10 +74,7 @@ def examine(scope: Scope) -> Examination:
 
     What cannot be looked at is a check that failed, with the reason.
     """
-    checks = [
-        *_try("campaigns", lambda: _check_campaigns(scope)),
-        *_try("git", _check_git),
-    ]
+    checks = [*_try("campaigns", lambda: _check_campaigns(scope)), *_try("git", _check_git)]
     try:
         workspace = Workspace.open(scope)
     except RunnerError as error:
@@ -109,16 +105,10 @@ def _check_campaigns(scope: Scope) -> list[Check]:
     loaded = load_campaigns(scope, problems)
     errors = sum(problem.severity == "error" for problem in problems)
     said = f"{count_words(len(loaded.files), 'file')} in {loaded.where or DEFAULT_FOLDER}"
-    if errors:
-        return [
-            Check(
-                "campaigns",
-                "error",
-                f"{said}, {count_words(errors, 'error')}",
-                "`runner validate` lists them",
-            )
-        ]
-    return [Check("campaigns", "ok", said)]
+    if not errors:
+        return [Check("campaigns", "ok", said)]
+    found = f"{said}, {count_words(errors, 'error')}"
+    return [Check("campaigns", "error", found, "`runner validate` lists them")]
 
 
 def _check_git() -> list[Check]:
@@ -150,7 +140,8 @@ def _check_ledger(workspace: Workspace) -> list[Check]:
     # The path of the default ledger would show where somebody's home is.
     is_default = workspace.ledger_url == default_ledger_url()
     place = ".runner/ledger.sqlite" if is_default else show_url(workspace.ledger_url)
-    if is_default and not os.access(_find_parent(state_folder()), os.W_OK):
+    folder = state_folder()
+    if is_default and not os.access(folder if folder.exists() else folder.parent, os.W_OK):
         return [Check("ledger", "error", f"{place} cannot be written", "this user needs to write there")]
     if not Ledger.exists(workspace.ledger_url):
         return [Check("ledger", "ok", f"{place}, made on first use")]
@@ -161,10 +152,6 @@ def _check_ledger(workspace: Workspace) -> list[Check]:
     with Ledger(workspace.ledger_url) as ledger:
         ledger.check_writable()
     return [Check("ledger", "ok", f"{place}, readable and writable")]
-
-
-def _find_parent(folder: Path) -> Path:
-    return folder if folder.exists() else folder.parent
 
 
 def _check_service(workspace: Workspace) -> list[Check]:
