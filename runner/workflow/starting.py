@@ -122,7 +122,7 @@ def _start_repository(place: StarterPlace, files: _Files) -> Started:
             f"nothing was written to {top}: these are there already, and say something else",
             hint=f"keep them and choose another folder, or move them away:{listed}",
         )
-    written = [name for name, content in contents.items() if _read_present(top / name) != content]
+    written = [name for name in contents if not (top / name).is_file()]
     try:
         for name in written:
             (top / name).parent.mkdir(parents=True, exist_ok=True)
@@ -136,10 +136,6 @@ def _start_repository(place: StarterPlace, files: _Files) -> Started:
     if has_repository:
         branch = Git(top).ask("symbolic-ref", "--quiet", "--short", "HEAD").output.strip() or None
     return Started(tuple(written), has_repository, is_new, branch)
-
-
-def _read_present(file: Path) -> bytes | None:
-    return file.read_bytes() if file.is_file() else None
 
 
 def _is_free(top: Path, name: str, content: bytes) -> bool:
