@@ -47,19 +47,18 @@ class Failures:
     """Failures of single campaigns of a command.
 
     The error of an only campaign ends the command. Of several campaigns, the failed one is left out with its
-    error shown. Errors that concern all campaigns always end the command, and every error does if `is_apart`
-    is false. With `is_tolerant` an error of any campaign leaves it out, also the only one.
+    error shown. Errors that concern all campaigns always end the command. With `is_tolerant` an error of any
+    campaign leaves it out, also the only one.
 
     `total` is the number of the command's campaigns; `problems` are those found and shown so far; `claimed`
     has the names, also former ones, of all campaigns that were loaded or left out; `campaigns` are the loaded
     ones. With `accepts_sealed` campaigns whose audience cannot be read here are no failures.
     """
 
-    def __init__(self, *, is_apart: bool = True, is_tolerant: bool = False) -> None:
-        self._is_apart = is_apart
+    def __init__(self, *, is_tolerant: bool = False, accepts_sealed: bool = False) -> None:
         self.is_tolerant = is_tolerant
         self._found: dict[Path, Failure] = {}
-        self.accepts_sealed = False
+        self._accepts_sealed = accepts_sealed
         self.total = 0
         self._is_known_pause: Callable[[Path], bool] = lambda _: False
         self.problems = Problems()
@@ -182,12 +181,12 @@ class Failures:
             self._found.setdefault(one.file, Failure(one.file, one.name, error))
 
     def _is_accepted(self, file: Path, error: RunnerError) -> bool:
-        if self.accepts_sealed and isinstance(error, SealedAudienceError):
+        if self._accepts_sealed and isinstance(error, SealedAudienceError):
             return True
         return isinstance(error, PausedError) and self._is_known_pause(file)
 
     def _keeps_apart(self, error: RunnerError) -> bool:
-        return self.is_tolerant or (self._is_apart and self.total > 1 and error.is_of_one_campaign)
+        return self.is_tolerant or (self.total > 1 and error.is_of_one_campaign)
 
     def _show(self, problems: Problems) -> None:
         show_problems(problems)

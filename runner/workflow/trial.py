@@ -11,6 +11,7 @@ from runner.errors import LimitError, ServiceError
 from runner.ledger.model import RecordedDeliveries
 from runner.wording import count_words
 from runner.workflow.apply import prepare_run
+from runner.workflow.failures import Failures
 from runner.workflow.observer import note
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.planning import plan_campaigns
@@ -31,8 +32,10 @@ TRIALS = 3
 TAG_SUFFIX = "-test"
 
 
-def try_texts(scope: Scope, options: ApplyOptions, phone: str, approve: Callable[[str], None]) -> None:
+def try_texts(scope: Scope, options: ApplyOptions, phone: str, approve: Callable[[str], None]) -> int:
     """Send the first recipients' texts of each message and arm to one's own phone, and record nothing.
+
+    Returns the exit code: that of campaigns which were left out, else 0.
 
     The text with the most segments comes first, to show cuts and splits. Deferred and delivered texts are
     included. The launches' tags end in `-test`, to stay out of results. As in `runner plan`, the record is
@@ -40,11 +43,11 @@ def try_texts(scope: Scope, options: ApplyOptions, phone: str, approve: Callable
     """
     scope, workspace, plan_options = prepare_run(scope, options)
     (own,) = parse_phones([phone])
-    anytime = replace(plan_options, ignore_time=True)
+    anytime, failures = replace(plan_options, ignore_time=True), Failures()
     with workspace.open_ledger_for_reading() as opened:
         reader = PlanContextReader(workspace, opened, workspace.now())
         planned = plan_campaigns(
-            scope, anytime, lambda c: _as_if_new(workspace.read_record(opened, c)), reader
+            scope, anytime, lambda c: _as_if_new(workspace.read_record(opened, c)), reader, failures
         )
     _refuse_opted_out(planned, own)
     launches = [launch for item in planned for launch in choose_launches(item.iterate_launches())]
@@ -57,6 +60,7 @@ def try_texts(scope: Scope, options: ApplyOptions, phone: str, approve: Callable
     approve(what)
     _send_to(workspace, launches, own)
     note(f"Sent {what}; nothing was recorded.")
+    return failures.find_exit_code(0)
 
 
 def _send_to(workspace: Workspace, launches: Iterable[PlannedLaunch], own: str) -> None:

@@ -101,8 +101,7 @@ def apply(
     saved = None if plan_file is None else read_saved_plan(plan_file)
     options = ApplyOptions(saved=saved, **wishes)
     if test_to is not None:
-        try_texts(scope, options, test_to, lambda what: approve(f"Send {what}?"))
-        return 0
+        return try_texts(scope, options, test_to, lambda what: approve(f"Send {what}?"))
 
     def show_and_approve(planned: Sequence[PlanResult]) -> None:
         if not auto_approve and can_ask():

@@ -27,7 +27,6 @@ from runner.plan.survey import survey_audience
 from runner.service.target import find_key_variable
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
-from runner.workflow.failures import Failures
 from runner.workflow.observer import show_problems
 from runner.workflow.plans.context_reader import PlanContextReader
 
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from runner.plan.model import CampaignPlan, PlannedLaunch
     from runner.plan.plan_context import PlanContext
     from runner.service.target import Target
+    from runner.workflow.failures import Failures
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.workspace import Workspace
 
@@ -92,21 +92,20 @@ def plan_campaigns(
     options: PlanOptions,
     find_record: Callable[[Campaign], Record],
     reader: PlanContextReader,
-    failures: Failures | None = None,
+    failures: Failures,
     begin: BeginPlanning | None = None,
     names: NameCheck | None = None,
 ) -> list[PlanResult]:
     """Load and plan campaigns, by the limits and prices of the reader's target; show the problems found.
 
-    Without `failures`, all campaigns are planned or none; without `begin`, in this process. With `names`,
-    what may have been renamed is refused.
+    Those that fail go to `failures`; without `begin`, plans are made in this process. With `names`, what may
+    have been renamed is refused.
 
     Raises:
         InvalidCampaignError: there are errors that end the command; they have been shown.
         UsageError: no campaign has the requested message.
         UnclearNameError: the target, or the only campaign, may have another name on record.
     """
-    failures = Failures(is_apart=False) if failures is None else failures
     problems, workspace, target = Problems(), reader.workspace, reader.workspace.target
     options = replace(options, recipients_per_send=target.recipients_per_send, prices=target.prices)
     campaigns = failures.load(scope, problems)

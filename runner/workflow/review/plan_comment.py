@@ -130,7 +130,8 @@ def _read_remote(findings: PlanFindings, workspace: Workspace) -> None:
 
 
 def _plan(findings: PlanFindings, workspace: Workspace, scope: Scope) -> None:
-    failures = _open_failures()
+    # Jobs of pull requests get no key for audiences.
+    failures = Failures(accepts_sealed=is_of_pull_request(os.environ))
     try:
         with workspace.open_ledger_for_reading() as ledger:
             planned = plan_on_record(workspace, scope, ledger, failures)
@@ -154,16 +155,9 @@ def _plan(findings: PlanFindings, workspace: Workspace, scope: Scope) -> None:
         findings.error = error
 
 
-def _open_failures() -> Failures:
-    """Return the failures of a review; jobs of pull requests get no key for audiences."""
-    failures = Failures()
-    failures.accepts_sealed = is_of_pull_request(os.environ)
-    return failures
-
-
 def _find_bounds(findings: PlanFindings, workspace: Workspace, scope: Scope, missing: RunnerError) -> None:
     """Plan without the key to read the record, in which people can just be counted."""
-    failures = _open_failures()
+    failures = Failures(accepts_sealed=True)
     planned = plan_without_key(workspace, scope, failures)
     if not planned and not failures.sealed:
         raise missing
