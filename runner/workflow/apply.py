@@ -299,8 +299,6 @@ def _refuse_nonsense(scope: Scope, options: ApplyOptions) -> None:
         if options.expect_digest is not None:
             raise UsageError("--expect-digest is about a saved plan", hint="name it with --plan")
         return
-    if options.settle_only:
-        raise UsageError("--settle-only sends nothing: --plan and --test-to don't go with it")
     if scope.paths or options.only is not None or options.limit is not None:
         raise UsageError("--plan says what to send: PATH, --only and --limit don't go with it")
 

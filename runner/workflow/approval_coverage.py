@@ -100,11 +100,8 @@ class ApprovalStore:
         """Return the file with a campaign's approvals."""
         return include_folder(campaign) / f"{self.target.name}{APPROVALS_SUFFIX}"
 
-    def cover(self, planned: Sequence[PlanResult]) -> list[Coverage]:
-        """Return the coverages of plans, in their order."""
-        return [self._cover(item) for item in planned]
-
-    def _cover(self, item: PlanResult) -> Coverage:
+    def cover(self, item: PlanResult) -> Coverage:
+        """Return the coverage of a plan."""
         sent, key = list_sent(item), self.key
         if key is None:
             return Coverage(item, None, _KEYLESS if sent else None)
@@ -239,7 +236,7 @@ def leave_out_unapproved(
     """
 
     def find_error(item: PlanResult) -> LimitError | None:
-        (coverage,) = store.cover([item])
+        coverage = store.cover(item)
         if coverage.status != "needed" or (coverage.request is None and is_given):
             return None
         return LimitError(f"{item.campaign.name} is not approved: {coverage.gap}", hint=_HOW)

@@ -265,7 +265,7 @@ class _Planning:
         """
         store = ApprovalStore(self.workspace.target, self.workspace.state, is_tolerant=True)
         is_job = self.wishes.is_job
-        coverages, asking = store.cover(planned), None
+        coverages, asking = list(map(store.cover, planned)), None
         if is_job and find_status(coverages) == "needed":
             # Only jobs that ask for approvals need GitHub.
             from runner.workflow.review.reviewers import plan_asking
@@ -278,7 +278,7 @@ class _Planning:
         return document, (coverages if is_told else []), asking
 
 
-def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Sequence[PlanResult]) -> None:
+def warn_of_known_tags(workspace: Workspace, ledger: Ledger, planned: Sequence[PlanResult]) -> None:
     """Warn of campaigns that look new although the service knows launches under their tags.
 
     This takes one cheap request for each tag of campaigns with an empty record.
@@ -292,7 +292,8 @@ def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Seq
             for item in new:
                 messages = item.plan.messages
                 for tag in sorted({tag for one in messages for tag in item.campaign.list_tags(one.id)}):
-                    known = _count_recorded(ledger, workspace.target.name, tag)
+                    with ledger.reading() as connection:
+                        known = len(list_known(connection, workspace.target.name, [tag], since=""))
                     counted = client.count_launches(tag)
                     if counted is None:
                         note(f"The service does not say how many launches it knows under the tag {tag!r}.")
@@ -300,13 +301,6 @@ def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Seq
                         warn(_known_tag_words(item.campaign.name, tag, counted - known))
     except ServiceError as error:
         note(f"Whether the service knows these campaigns could not be asked: {error.message}")
-
-
-def _count_recorded(ledger: Ledger | None, target: str, tag: str) -> int:
-    if ledger is None:
-        return 0
-    with ledger.reading() as connection:
-        return len(list_known(connection, target, [tag], since=""))
 
 
 def _known_tag_words(name: str, tag: str, count: int) -> str:

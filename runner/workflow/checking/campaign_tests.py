@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,10 +51,8 @@ class CampaignTest:
 
     def read(self, *keys: Key) -> Any:
         """Return a value of the test."""
-        value: Any = self.written
-        for key in keys:
-            value = value[key]
-        return value
+        written: Any = self.written
+        return reduce(getitem, keys, written)
 
     def place(self, *keys: Key, at_key: bool = False) -> Position:
         """Return the place of a value of the test, or of its key."""
