@@ -116,7 +116,7 @@ class ClusterPlanning:
         Only workers with the same version and state key, and access to the folder, are used.
         """
         # Imported here: optional, and slow to import.
-        from runner.cluster.dask_connection import check_workers, open_cluster
+        from runner.cluster.dask_engine import check_workers, open_cluster
         from runner.cluster.folder import open_scratch
 
         # Workers plan: they need no credentials of the service, and no ledger.
