@@ -109,7 +109,7 @@ class ListedCharacter(Part, frozen=True):
 
 
 class FindableDifference(Part, frozen=True):
-    """The smallest difference that a pair of arms can be expected to show (`runner.workflow.plans.power`).
+    """The smallest difference that a pair of arms can be expected to show (`runner.workflow.documents`).
 
     Attributes:
         arm: the arm's id.

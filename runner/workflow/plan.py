@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from runner.workflow.approval_coverage import Coverage
     from runner.workflow.failures import Failure
     from runner.workflow.plans.planning import PlanResult
-    from runner.workflow.review.reviewers import Asking
+    from runner.workflow.review.approving import Asking
 
 _LIVE = ("RUNNER_BASE_URL", "RUNNER_USERNAME", "RUNNER_API_KEY", "RUNNER_TARGET")
 
@@ -268,7 +268,7 @@ class _Planning:
         coverages, asking = list(map(store.cover, planned)), None
         if is_job and find_status(coverages) == "needed":
             # Only jobs that ask for approvals need GitHub.
-            from runner.workflow.review.reviewers import plan_asking
+            from runner.workflow.review.approving import plan_asking
 
             digest = document.plan_digest
             asking = plan_asking(digest, store.find_denial(planned, digest))

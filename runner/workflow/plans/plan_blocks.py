@@ -15,8 +15,7 @@ from runner.text.segment import advise
 from runner.view.blocks import Items, ListItem, Section, Sentence, TableBlock
 from runner.wording import count_words
 from runner.workflow.campaigns import show_path
-from runner.workflow.documents import list_notes
-from runner.workflow.plans.power import BASELINE, POWER, list_findable
+from runner.workflow.documents import BASELINE, POWER, list_findable, list_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
