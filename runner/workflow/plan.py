@@ -22,12 +22,11 @@ from runner.workflow.campaigns import DEFAULT_FOLDER
 from runner.workflow.documents import describe_plans, show_launches
 from runner.workflow.failures import Failures
 from runner.workflow.observer import hushing, note, warn
-from runner.workflow.plans.changes import list_changed
 from runner.workflow.plans.cluster_planning import ClusterPlanning, choose_cluster
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.plan_blocks import show_plans, summary_line
-from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns
+from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, list_changed, plan_campaigns
 from runner.workflow.plans.saved import SavedPlan, dump_plan, save_plan
 from runner.workflow.scope import Scope
 from runner.workflow.workspace.workspace import Workspace

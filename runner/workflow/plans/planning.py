@@ -7,6 +7,7 @@ these people, and nobody else.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
@@ -17,12 +18,13 @@ from runner.campaign.checks import find_late_follow_ups
 from runner.campaign.lint import silence_warnings
 from runner.errors import LimitError, MissingKeyError, PausedError, RunnerError, UsageError
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_lockfile, read_campaign_name
-from runner.ledger.model import RecordedDeliveries, find_wave
+from runner.ledger.model import RecordedDeliveries, find_wave, on_occasion
 from runner.ledger.record.campaign_record import Record
+from runner.ledger.record.deliveries import read_digests
 from runner.plan.answer_rule import DIFFERS, UNREAD
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import concerns
-from runner.plan.planner import Planner
+from runner.plan.planner import Planner, iterate_offers
 from runner.plan.survey import survey_audience
 from runner.service.target import find_key_variable
 from runner.source.diagnostic import Problems
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     """Plans one campaign, after plans before it in the same run; returns None if it reports errors."""
     BeginPlanning = Callable[[Sequence[Campaign]], MakePlan]
     """Prepares for all campaigns of a command, and returns what plans each."""
+    from runner.ledger.database import Ledger
+    from runner.ledger.fingerprint import TargetKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,3 +373,47 @@ def list_texted(workspace: Workspace, campaign: Campaign) -> dict[str, dict[str,
         wave = found.setdefault(find_wave(launch.occasion), {})
         wave.setdefault(message, set()).update(launch.recipients)
     return found
+
+
+_COMPARED = 200
+_MOST_ROWS = 100_000
+
+
+def list_changed(ledger: Ledger, key: TargetKey, planned: Iterable[PlanResult]) -> tuple[str, ...]:
+    """Return the full names of sent messages whose texts are others now.
+
+    Of each, the first people in the audience who got it are compared; large audiences are not read for it.
+    """
+    return tuple(
+        f"{item.campaign.name}/{message}"
+        for item in planned
+        if any(one.already_sent and one.rows <= _MOST_ROWS for one in item.plan.messages)
+        for message in _compare_campaign(ledger, key, item)
+    )
+
+
+def _compare_campaign(ledger: Ledger, key: TargetKey, item: PlanResult) -> list[str]:
+    """Return the ids of a campaign's changed messages."""
+    campaign, record = item.campaign, item.record
+    if record.campaign_id is None:
+        return []
+    wanted = {one.id: min(_COMPARED, one.already_sent) for one in item.plan.messages}
+    current: dict[str, dict[str, str]] = defaultdict(dict)
+    people = set[str]()
+    for phone, offers in iterate_offers(campaign, RecordedDeliveries({}, {}), None):
+        fingerprint = key.fingerprint(phone)
+        for offer in offers:
+            delivery = on_occasion(fingerprint, key.name_occasion(offer.occasion))
+            if delivery in record.known.sent.get(offer.message.id, ()):
+                current[offer.message.id][delivery] = offer.payload.digest
+                people.add(fingerprint)
+        if all(len(current[message]) >= count for message, count in wanted.items()):
+            break
+    with ledger.reading() as connection:
+        changed = {
+            message
+            for name, person, occasion, digest, state in read_digests(connection, record.campaign_id, people)
+            for message in (campaign.message_ids.get(name, name),)
+            if state == "sent" and current[message].get(on_occasion(person, occasion), digest) != digest
+        }
+    return [message.id for message in campaign.messages if message.id in changed]

@@ -22,8 +22,7 @@ from runner.ledger.model import APPROVALS_SUFFIX, SUPPRESSIONS_SUFFIX
 from runner.source.storage import repository_root
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, show_path
 from runner.workflow.observer import warn
-from runner.workflow.records.record_message import RecordedFile, secrets_of
-from runner.workflow.records.recording import Recorded, Recorder, RefusedPushError
+from runner.workflow.records.recording import Recorded, RecordedFile, Recorder, RefusedPushError, secrets_of
 from runner.workflow.workspace.record_files import list_homes, walk_files
 from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote, name_remote
 from runner.workflow.workspace.workspace import Workspace

@@ -19,10 +19,10 @@ from runner.wording import hide_phones
 from runner.workflow.campaigns import InvalidCampaignError, load_campaigns
 from runner.workflow.failures import Failures
 from runner.workflow.observer import warn
-from runner.workflow.plans.changes import list_changed
 from runner.workflow.plans.names import plan_on_record
 from runner.workflow.plans.planning import (
     leave_out_refused,
+    list_changed,
     list_texted,
     plan_without_key,
 )
