@@ -37,7 +37,7 @@ from runner.workflow.approval_coverage import ApprovalStore, leave_out_unapprove
 from runner.workflow.delivery.apply_session import ApplySession
 from runner.workflow.delivery.campaign_run import RunOptions, keep_audiences, trace_run
 from runner.workflow.delivery.delivery import DeliveryRun
-from runner.workflow.failures import Failures
+from runner.workflow.failures import Failures, HasFailures
 from runner.workflow.observer import warn
 from runner.workflow.plans.cluster_planning import choose_cluster
 from runner.workflow.plans.context_reader import PlanContextReader
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 
     from runner.ledger.model import Run
     from runner.workflow.delivery.campaign_run import CampaignRun
-    from runner.workflow.failures import Failure
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.plans.saved import SavedPlan
     from runner.workflow.scope import Scope
@@ -196,7 +195,7 @@ class AppliedDocument(Document, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyResult(Described):
+class ApplyResult(Described, HasFailures):
     """The result of a run; iterates over its campaigns.
 
     `runs` has the campaigns with their plans. After an interrupt everything sent is recorded; `is_behind` is
@@ -226,11 +225,6 @@ class ApplyResult(Described):
         if any(one.deferred for one in self.campaigns):
             return "`runner apply` again, once their hours have begun"
         return None
-
-    @property
-    def left_out(self) -> tuple[Failure, ...]:
-        """The campaigns that were left out, each with its error."""
-        return self.failures.found
 
     @property
     def document(self) -> AppliedDocument:

@@ -231,6 +231,18 @@ class Failures:
         return write_table(("left out", "why", "what to do"), rows) if rows else ""
 
 
+class HasFailures:
+    """A result for several campaigns, some of which may have failed."""
+
+    __slots__ = ()
+    failures: Failures
+
+    @property
+    def left_out(self) -> tuple[Failure, ...]:
+        """The campaigns that were left out, each with its error."""
+        return self.failures.found
+
+
 def write_problem_table(problems: Iterable[Diagnostic]) -> str:
     """Return a Markdown table of problems: place, fault, remedy."""
     rows = [

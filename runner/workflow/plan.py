@@ -20,7 +20,7 @@ from runner.wording import count_words
 from runner.workflow.approval_coverage import ApprovalStore, add_coverage, find_status
 from runner.workflow.campaigns import DEFAULT_FOLDER
 from runner.workflow.documents import describe_plans, show_launches
-from runner.workflow.failures import Failures
+from runner.workflow.failures import Failures, HasFailures
 from runner.workflow.observer import hushing, note, warn
 from runner.workflow.plans.cluster_planning import ClusterPlanning, choose_cluster
 from runner.workflow.plans.context_reader import PlanContextReader
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from runner.plan.model import CampaignPlan
     from runner.view.blocks import Block
     from runner.workflow.approval_coverage import Coverage
-    from runner.workflow.failures import Failure
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.review.approving import Asking
 
@@ -79,7 +78,7 @@ class PlanWishes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectPlan(Described, Shown):
+class ProjectPlan(Described, Shown, HasFailures):
     """The plans of campaigns, made together at one moment; iterates over them.
 
     Passing it to `apply` approves it: exactly this is sent, or nothing.
@@ -111,11 +110,6 @@ class ProjectPlan(Described, Shown):
     def summary(self) -> str:
         """A one-sentence summary."""
         return summary_line(self.planned) if self.planned else "Nothing to send."
-
-    @property
-    def left_out(self) -> tuple[Failure, ...]:
-        """The campaigns that are left out, each with its error."""
-        return self.failures.found
 
     @property
     def digest(self) -> str:

@@ -18,7 +18,7 @@ from runner.reconcile.launches import ReconcileContext
 from runner.telemetry import measure, span
 from runner.wording import count_words
 from runner.workflow.delivery.gone import find_gone, say_gone
-from runner.workflow.failures import Failures
+from runner.workflow.failures import Failures, HasFailures
 from runner.workflow.observer import note, show_progress, warn
 from runner.workflow.workspace.workspace import Workspace
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.reconcile.campaign import ReconcileSummary
     from runner.service.client import ServiceClient
-    from runner.workflow.failures import Failure
     from runner.workflow.scope import Scope
 
 
@@ -97,7 +96,7 @@ class Reconciliation(Document, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReconcileResult(Described):
+class ReconcileResult(Described, HasFailures):
     """The result of reconciling: summaries by campaign; iterates over the campaigns.
 
     `gone` names the campaigns whose files are gone, which are reconciled, too. There is no `account` without
@@ -146,11 +145,6 @@ class ReconcileResult(Described):
         return "`runner reconcile` again, once people have answered"
 
     @property
-    def left_out(self) -> tuple[Failure, ...]:
-        """The campaigns that were left out, each with its error."""
-        return self.failures.found
-
-    @property
     def document(self) -> Reconciliation:
         """The result as a document."""
         return Reconciliation(tuple(self), self.account, self.gone, self.failures.describe())
@@ -193,12 +187,8 @@ def reconcile_and_warn(
                 result.summaries[campaign.name] = summary
                 _warn_of_differences(campaign.name, summary)
         account = run.read_account(sum(one.new_results for one in result.summaries.values()))
-    target = workspace.target.name
-    _warn_of_account(account, target)
-    _warn_of_doubtful(result.summaries, target)
-    with ledger.reading() as connection:
-        asking = len(list_opt_ins(connection, target))
-    _tell_of_returning(asking, target)
+    _warn_of_account(account, workspace.target.name)
+    _warn_of_replies(ledger, workspace.target.name, result.summaries)
     return replace(result, account=account)
 
 
@@ -333,15 +323,8 @@ def _warn_of_account(account: AccountOutcome, target: str) -> None:
         )
 
 
-def _tell_of_returning(asking: int, target: str) -> None:
-    if asking:
-        replies = count_words(asking, "reply asks", "replies ask")
-        note(
-            f"{replies} for texts again on {target}; nobody is let in until you decide: `runner optouts list`"
-        )
-
-
-def _warn_of_doubtful(summaries: dict[str, ReconcileSummary], target: str) -> None:
+def _warn_of_replies(ledger: Ledger, target: str, summaries: dict[str, ReconcileSummary]) -> None:
+    """Name replies that wait for a decision."""
     # This counts the whole target, so the last campaign's count includes all.
     waiting = max((summary.doubtful for summary in summaries.values()), default=0)
     if waiting:
@@ -349,4 +332,11 @@ def _warn_of_doubtful(summaries: dict[str, ReconcileSummary], target: str) -> No
         warn(
             f"{replies} like an opt-out on {target}, and nobody who wrote so is texted until you decide: "
             "run `runner optouts list --show-replies`"
+        )
+    with ledger.reading() as connection:
+        asking = len(list_opt_ins(connection, target))
+    if asking:
+        replies = count_words(asking, "reply asks", "replies ask")
+        note(
+            f"{replies} for texts again on {target}; nobody is let in until you decide: `runner optouts list`"
         )

@@ -18,7 +18,7 @@ from runner.view.html import embed_page, write_html
 from runner.wording import count_words
 from runner.workflow.campaign_report import CampaignReporter, ReportOptions, find_group_column, list_waves
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, load_campaigns
-from runner.workflow.failures import Failures
+from runner.workflow.failures import Failures, HasFailures
 from runner.workflow.observer import warn
 from runner.workflow.workspace.workspace import Workspace
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.report.columns.file_columns import Shape
     from runner.report.model import CampaignReport
-    from runner.workflow.failures import Failure
     from runner.workflow.scope import Scope
 
 
@@ -90,7 +89,7 @@ class ReportResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectReport:
+class ProjectReport(HasFailures):
     """The reports of a project, in order."""
 
     reports: tuple[ReportResult, ...]
@@ -115,11 +114,6 @@ class ProjectReport:
         known = ", ".join(one.campaign for one in self.reports) or "none"
         others = "; `left_out` says why others are missing" if self.left_out else ""
         raise UsageError(f"there is no report of {campaign!r}", hint=f"known: {known}{others}")
-
-    @property
-    def left_out(self) -> tuple[Failure, ...]:
-        """The campaigns without a report, each with its error."""
-        return self.failures.found
 
     @property
     def score(self) -> float | None:
