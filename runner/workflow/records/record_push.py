@@ -24,7 +24,7 @@ from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, show_
 from runner.workflow.observer import warn
 from runner.workflow.records.recording import Recorded, RecordedFile, Recorder, RefusedPushError, secrets_of
 from runner.workflow.workspace.record_files import list_homes, walk_files
-from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote, name_remote
+from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -138,8 +138,7 @@ class RecordCopies:
     def __init__(self, clone: Clone, scope: Scope, remote: str) -> None:
         self._clone = clone
         self._scope = scope
-        named = name_remote(scope, None)
-        self.remote = None if named == NO_REMOTE else named or remote
+        self.remote = None if scope.state_remote == NO_REMOTE else scope.state_remote or remote
         self._refs: dict[str, StateRef] = {}
         self._found: dict[str, Snapshot] = {}
 

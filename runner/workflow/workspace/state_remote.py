@@ -85,7 +85,7 @@ class StateRemote:
         Options and `targets.yaml` name it. Otherwise it is `origin` for a target on another machine, if the
         repository has that, and no ledger on a server is what machines share.
         """
-        remote = name_remote(scope, target.state_remote)
+        remote = scope.state_remote or target.state_remote
         if remote is not None:
             return None if remote == NO_REMOTE else cls.open(remote, target, scope)
         is_clone = (repository_root(Path.cwd()) / ".git").exists()
@@ -297,11 +297,6 @@ class StateRemote:
             f"{seconds:g} s, after which no other run can hold it and the service lists all that it sent. If "
             f"you know that nothing is being sent, `{command}` makes it, and ends this wait."
         )
-
-
-def name_remote(scope: Scope, setting: str | None) -> str | None:
-    """Return the state remote that options, the environment or `setting` name, `none` included; else None."""
-    return scope.state_remote or scope.environ.get("RUNNER_STATE_REMOTE") or setting
 
 
 def _find_campaign(file: str) -> str | None:

@@ -54,7 +54,7 @@ from runner.workflow.workspace.folders import (
     state_folder,
 )
 from runner.workflow.workspace.record_files import RecordFiles
-from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote, name_remote
+from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -121,7 +121,7 @@ class Workspace:
         files.state = scope.share(
             (StateRemote, target.name), lambda: StateRemote.choose(scope, target, ledger_url)
         )
-        is_alone = name_remote(scope, target.state_remote) == NO_REMOTE
+        is_alone = (scope.state_remote or target.state_remote) == NO_REMOTE
         workspace = cls(target, ledger_url, files, targets, scope.environ, stamps, is_alone=is_alone)
         if scope.verbose:
             note(f"Target: {workspace.target.name}. Ledger: {show_url(workspace.ledger_url)}.")
