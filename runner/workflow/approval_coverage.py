@@ -215,11 +215,11 @@ def add_coverage(document: PlanDocument, coverages: Sequence[Coverage]) -> PlanD
 
 
 def _add_approval(campaign: PlannedCampaign, coverage: Coverage, digest: str) -> PlannedCampaign:
-    request, key = coverage.request, ApprovalStore(coverage.planned.target).key
+    request = coverage.request
     asked = AskedApproval(coverage.status, coverage.gap, None if request is None else request.to_dict())
     # Last, since it covers all the rest.
     said = campaign.replace(approval=asked).to_dict()
-    seal = None if key is None else seal_plan(key, said, digest)
+    seal = None if request is None else seal_plan(coverage.planned.key, said, digest)
     return campaign.replace(approval=asked.replace(seal=seal))
 
 

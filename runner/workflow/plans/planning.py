@@ -18,6 +18,7 @@ from runner.campaign.checks import find_late_follow_ups
 from runner.campaign.lint import silence_warnings
 from runner.errors import LimitError, MissingKeyError, PausedError, RunnerError, UsageError
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_lockfile, read_campaign_name
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import RecordedDeliveries, find_wave, on_occasion
 from runner.ledger.record.campaign_record import Record
 from runner.ledger.record.deliveries import read_digests
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.campaign.model import Campaign
+    from runner.ledger.database import Ledger
     from runner.ledger.model import LaunchRecord
     from runner.plan.model import CampaignPlan, PlannedLaunch
     from runner.plan.plan_context import PlanContext
@@ -51,8 +53,6 @@ if TYPE_CHECKING:
     """Plans one campaign, after plans before it in the same run; returns None if it reports errors."""
     BeginPlanning = Callable[[Sequence[Campaign]], MakePlan]
     """Prepares for all campaigns of a command, and returns what plans each."""
-    from runner.ledger.database import Ledger
-    from runner.ledger.fingerprint import TargetKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +68,11 @@ class PlanResult:
     def campaign(self) -> Campaign:
         """The campaign."""
         return self.plan.campaign
+
+    @property
+    def key(self) -> TargetKey:
+        """The target's key."""
+        return TargetKey.of(self.target.name, self.target.state_key)
 
     def iterate_launches(self) -> Iterator[PlannedLaunch]:
         """Return an iterator over the plan's launches, of this process or from a cluster's files."""

@@ -4,6 +4,9 @@ Git itself commits them, with its filters, its author and its signature. Where t
 the branch, that is a commit like a person's. Otherwise a linked work tree stands at the tip: so it works in
 a shallow clone and on a detached HEAD, leaves the user's own changes alone, and needs no merge commit if the
 branch has moved on. Changes of both sides are united.
+
+A commit's message says what is new, by which run, and who approved it. Launches are new if no lockfile on the
+branch has them, not even one of the campaign's former name.
 """
 
 from __future__ import annotations
