@@ -322,8 +322,8 @@ class Job:
         environ = {**self.scope.environ, "RUNNER_APPROVED_BY": ",".join(names)}
         self.scope = replace(self.scope, environ=environ)
 
-    def _attempt(self, step: Callable[[], int | None], *, counts: bool = True, is_last: bool = True) -> None:
-        """Do a step; the job goes on if it fails for some campaigns.
+    def _attempt(self, step: Callable[[], int | None], *, counts: bool = True, is_last: bool = True) -> bool:
+        """Do a step, and return whether it succeeded; the job goes on if it fails for some campaigns.
 
         The exit code becomes the job's if it `counts`. Unless it `is_last`, the job goes on whatever fails.
         """
@@ -339,16 +339,11 @@ class Job:
         # GitHub knows only red and green, and a pause, which a person has asked for, is no failure.
         if counts and (code != _PAUSED or not has_outputs()):
             self._codes.add(code)
+        return not code
 
     def _try(self, step: Callable[[], int | None]) -> bool:
         """Do a step, and return whether it succeeded; its failure is not the job's."""
-        try:
-            return not step()
-        except InterruptedRunError:
-            raise
-        except RunnerError as error:
-            self.view.show_error(error)
-            return False
+        return self._attempt(step, counts=False, is_last=False)
 
     def _end(self, steps: Callable[[], None]) -> int:
         """Do steps, and return the gravest exit code."""
