@@ -22,7 +22,7 @@ from runner.workflow.campaigns import DEFAULT_FOLDER
 from runner.workflow.documents import describe_plans, show_launches
 from runner.workflow.failures import Failures, HasFailures
 from runner.workflow.observer import hushing, note, warn
-from runner.workflow.plans.cluster_planning import ClusterPlanning, choose_cluster
+from runner.workflow.plans.cluster_planning import choose_cluster
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.plan_blocks import show_plans, summary_line
@@ -192,83 +192,60 @@ def plan_project(scope: Scope, wishes: PlanWishes) -> ProjectPlan:
     cluster = choose_cluster(scope, workspace, wishes.limit)
     moment = wishes.now or workspace.now()
     wishes.check(is_clustered=cluster is not None)
-    return _Planning(scope, workspace, wishes, moment, cluster, Failures()).plan()
-
-
-@dataclass(frozen=True, slots=True)
-class _Planning:
-    """The inputs of planning."""
-
-    scope: Scope
-    workspace: Workspace
-    wishes: PlanWishes
-    moment: datetime
-    cluster: ClusterPlanning | None
-    failures: Failures
-
-    def plan(self) -> ProjectPlan:
-        """Plan campaigns in this process, or on a cluster."""
-        workspace, wishes, failures, cluster = self.workspace, self.wishes, self.failures, self.cluster
-        options = PlanOptions(wishes.only, wishes.limit)
-        with workspace.open_ledger_for_reading() as opened, ExitStack() as stack:
-            reader = PlanContextReader(workspace, opened, self.moment)
-            planned = plan_campaigns(
-                self.scope,
-                options,
-                partial(workspace.read_record, opened),
-                reader,
-                failures,
-                begin=partial(cluster.begin, stack, reader, keeps_launches=False) if cluster else None,
-                names=RecordNames(workspace, opened),
-            )
-            changed = list_changed(opened, workspace.key, planned)
-            warn_of_known_tags(workspace, opened, planned)
-            workspace.say_risks(opened)
-        document = describe_plans(planned, now=format_moment(self.moment))
-        document, coverages, asking = self._cover(planned, document)
-        manifest = dump_plan(document, options)
-        self._save(planned, document, manifest)
-        if wishes.with_launches:
-            document = show_launches(document, planned)
-        return ProjectPlan(
-            planned=tuple(planned),
-            failures=failures,
-            changed=changed,
-            coverages=tuple(coverages),
-            asking=asking,
-            document=document.replace(failures=failures.describe()),
-            _manifest=manifest,
+    options, failures = PlanOptions(wishes.only, wishes.limit), Failures()
+    with workspace.open_ledger_for_reading() as opened, ExitStack() as stack:
+        reader = PlanContextReader(workspace, opened, moment)
+        planned = plan_campaigns(
+            scope,
+            options,
+            partial(workspace.read_record, opened),
+            reader,
+            failures,
+            begin=partial(cluster.begin, stack, reader, keeps_launches=False) if cluster else None,
+            names=RecordNames(workspace, opened),
         )
-
-    def _save(self, planned: Sequence[PlanResult], document: PlanDocument, manifest: str) -> None:
-        """Save the plans if requested."""
-        out = self.wishes.out
-        if out is None or (not planned and self.failures.total):
-            return
-        save_plan(manifest, out)
-        note(f"Saved to {out}. Send exactly this with: runner apply --plan {out}")
+        changed = list_changed(opened, workspace.key, planned)
+        warn_of_known_tags(workspace, opened, planned)
+        workspace.say_risks(opened)
+    document = describe_plans(planned, now=format_moment(moment))
+    document, coverages, asking = _cover(workspace, planned, document, is_job=wishes.is_job)
+    manifest = dump_plan(document, options)
+    if wishes.out is not None and (planned or not failures.total):
+        save_plan(manifest, wishes.out)
+        note(f"Saved to {wishes.out}. Send exactly this with: runner apply --plan {wishes.out}")
         note(f"Plan digest: {document.plan_digest}")
+    if wishes.with_launches:
+        document = show_launches(document, planned)
+    return ProjectPlan(
+        planned=tuple(planned),
+        failures=failures,
+        changed=changed,
+        coverages=tuple(coverages),
+        asking=asking,
+        document=document.replace(failures=failures.describe()),
+        _manifest=manifest,
+    )
 
-    def _cover(
-        self, planned: Sequence[PlanResult], document: PlanDocument
-    ) -> tuple[PlanDocument, Sequence[Coverage], Asking | None]:
-        """Return the document with the plans' approval states, and these, where approvals are used.
 
-        A job's plan that needs an approval comes with whether reviewers are asked.
-        """
-        store = ApprovalStore(self.workspace.target, self.workspace.state, is_tolerant=True)
-        is_job = self.wishes.is_job
-        coverages, asking = list(map(store.cover, planned)), None
-        if is_job and find_status(coverages) == "needed":
-            # Only jobs that ask for approvals need GitHub.
-            from runner.workflow.review.approving import plan_asking
+def _cover(
+    workspace: Workspace, planned: Sequence[PlanResult], document: PlanDocument, *, is_job: bool
+) -> tuple[PlanDocument, Sequence[Coverage], Asking | None]:
+    """Return the document with the plans' approval states, and these, where approvals are used.
 
-            digest = document.plan_digest
-            asking = plan_asking(digest, store.find_denial(planned, digest))
-        earlier = UNSET if asking is None or asking.earlier is None else asking.earlier
-        document = add_coverage(document, coverages).replace(earlier=earlier)
-        is_told = is_job or store.is_used((item.campaign for item in planned), self.scope.environ)
-        return document, (coverages if is_told else []), asking
+    A job's plan that needs an approval comes with whether reviewers are asked.
+    """
+    store = ApprovalStore(workspace.target, workspace.state, is_tolerant=True)
+    coverages, asking = list(map(store.cover, planned)), None
+    if is_job and find_status(coverages) == "needed":
+        # Only jobs that ask for approvals need GitHub.
+        from runner.workflow.review.approving import plan_asking
+
+        digest = document.plan_digest
+        asking = plan_asking(digest, store.find_denial(planned, digest))
+    earlier = UNSET if asking is None or asking.earlier is None else asking.earlier
+    document = add_coverage(document, coverages).replace(earlier=earlier)
+    is_told = is_job or store.is_used((item.campaign for item in planned), workspace.environ)
+    return document, (coverages if is_told else []), asking
 
 
 def warn_of_known_tags(workspace: Workspace, ledger: Ledger, planned: Sequence[PlanResult]) -> None:
