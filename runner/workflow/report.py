@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from runner.campaign.model import Campaign
-    from runner.ledger.database import Ledger
     from runner.report.columns.file_columns import Shape
     from runner.report.model import CampaignReport
     from runner.workflow.scope import Scope
@@ -174,14 +173,19 @@ def report_project(
         campaigns, code = _reconcile(workspace, campaigns, failures)
     with workspace.open_ledger_for_reading() as present:
 
-        def report(one: Campaign) -> CampaignReport:
+        def report(one: Campaign, options: ReportOptions) -> CampaignReport:
             return CampaignReporter(workspace, present, one, options).report()
 
-        made = [failures.attempt(one, partial(report, one)) for one in campaigns]
+        made = [failures.attempt(one, partial(report, one, options)) for one in campaigns]
         pairs = [(found, one) for found, one in zip(made, campaigns, strict=True) if found is not None]
-        waves = [*_report_waves(workspace, present, scope, campaigns)]
-        for _, one in pairs:
-            waves += _report_own_waves(workspace, present, one, options.wave)
+        others = [(one, ReportOptions()) for one in _find_series(scope, campaigns)]
+        others += [
+            (one, ReportOptions(wave=wave))
+            for _, one in pairs
+            for wave in (list_waves(workspace, present, one) if one.wave else ())
+            if wave != (options.wave or one.wave)
+        ]
+        waves = [found for one, how in others for found in _compare(report, one, how)]
     own = [(found, _name_series(one)) for found, one in pairs]
     linked = link_series([*own, *waves])[: len(own)]
     reports = tuple(map(ReportResult, linked))
@@ -204,10 +208,8 @@ def _reconcile(
     return [campaign for campaign in campaigns if campaign.name in found.summaries], found.reading_code
 
 
-def _report_waves(
-    workspace: Workspace, ledger: Ledger, scope: Scope, campaigns: Sequence[Campaign]
-) -> Iterator[_OfSeries]:
-    """Yield the reports of the project's other campaigns in the series of these, each with its series."""
+def _find_series(scope: Scope, campaigns: Sequence[Campaign]) -> Iterator[Campaign]:
+    """Yield the project's other campaigns in the series of these."""
     names = {campaign.series for campaign in campaigns if campaign.series}
     known = {campaign.file.resolve() for campaign in campaigns}
     homes = [DEFAULT_FOLDER] if DEFAULT_FOLDER.is_dir() else {file.parent for file in known}
@@ -220,9 +222,7 @@ def _report_waves(
         found = load_campaigns(own, Problems(), needs_audience=False, keeps_rules=False)
         for fault in found.faults.values():
             warn(f"{fault.message}: if it is of the same series, it is not compared")
-        for campaign in found.campaigns:
-            if campaign.series in names:
-                yield from _compare(workspace, ledger, campaign, ReportOptions())
+        yield from (campaign for campaign in found.campaigns if campaign.series in names)
 
 
 def _name_series(campaign: Campaign) -> str | None:
@@ -230,22 +230,13 @@ def _name_series(campaign: Campaign) -> str | None:
     return campaign.series or (campaign.name if campaign.wave else None)
 
 
-def _report_own_waves(
-    workspace: Workspace, ledger: Ledger, campaign: Campaign, reported: str | None
-) -> Iterator[_OfSeries]:
-    """Yield the reports of a campaign's waves but for the one `reported`, each with its series."""
-    for wave in list_waves(workspace, ledger, campaign) if campaign.wave else ():
-        if wave != (reported or campaign.wave):
-            yield from _compare(workspace, ledger, campaign, ReportOptions(wave=wave))
-
-
 def _compare(
-    workspace: Workspace, ledger: Ledger, campaign: Campaign, options: ReportOptions
+    report: Callable[[Campaign, ReportOptions], CampaignReport], campaign: Campaign, options: ReportOptions
 ) -> Iterator[_OfSeries]:
-    """Yield a report that others are compared with; without it they are made all the same."""
+    """Yield a report that others are compared with, and its series; without it they are made all the same."""
     series = _name_series(campaign)
     try:
-        yield CampaignReporter(workspace, ledger, campaign, options).report(), series
+        yield report(campaign, options), series
     except RunnerError as error:
         warn(f"{campaign.name}: left out of the series {series}: {error.message}")
 
