@@ -111,7 +111,7 @@ class DeliveryRun:
         workspace, planner = self.session.workspace, item.planner
         if planner is None or planner.context is None:
             # A cluster's launches wait in files, each with its deadline.
-            unread = PlanContextReader(workspace, self.session.ledger, now).find_unread()
+            unread = PlanContextReader(workspace, self.session.ledger, now).unread
             overdue = find_overdue(item.campaign, unread, now, ignore_time=False)
             return item if overdue is None else replace(item, plan=replace(item.plan, unread=overdue))
         then, record = planner.context, self.session.enter(item.campaign)

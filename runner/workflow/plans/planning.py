@@ -128,7 +128,6 @@ def plan_campaigns(
         if reader.ledger is not None:
             require_state_key(workspace, campaigns)
         recorded = [(one, failures.attempt(one, partial(find_record, one))) for one in campaigns]
-        reader.forget_findings()
         found = turn.plan([(one, record) for one, record in recorded if record is not None])
     except RunnerError:
         show_problems(problems)
