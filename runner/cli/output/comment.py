@@ -19,7 +19,7 @@ from runner.workflow.plans.plan_blocks import (
     write_span,
 )
 from runner.workflow.preview import show_example
-from runner.workflow.review.plan_comment import count_pending
+from runner.workflow.review.comments import count_pending
 from runner.workflow.review.publishing import (
     MOST_ROWS,
     CommentText,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.view.blocks import Block
     from runner.workflow.plans.planning import PlanResult
-    from runner.workflow.review.plan_comment import PlanFindings
+    from runner.workflow.review.comments import PlanFindings
 
 
 def write_comment(findings: PlanFindings) -> CommentText:

@@ -30,8 +30,8 @@ from runner.workflow.records.record_push import fetch_record, push_record
 from runner.workflow.report import report_project
 from runner.workflow.resolve import Word, resolve_launches
 from runner.workflow.review.approving import DeniedError, approve_plan, approve_run
+from runner.workflow.review.comments import comment_merged
 from runner.workflow.review.issue import keep_issue
-from runner.workflow.review.merged import comment_merged
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:

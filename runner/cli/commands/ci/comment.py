@@ -9,8 +9,7 @@ import click
 from runner.cli.command import Command
 from runner.cli.options import target_scope
 from runner.cli.output.comment import write_comment
-from runner.workflow.review.merged import comment_merged
-from runner.workflow.review.plan_comment import find_plan, keep_plan_comment
+from runner.workflow.review.comments import comment_merged, find_plan, keep_plan_comment
 
 if TYPE_CHECKING:
     from runner.workflow.scope import Scope
