@@ -22,13 +22,7 @@ from runner.document import (
     UnsetType,
     build,
 )
-from runner.errors import (
-    LimitError,
-    PausedError,
-    PlanChangedError,
-    UnknownOutcomesError,
-    UsageError,
-)
+from runner.errors import LimitError, PausedError, PlanChangedError, UnknownOutcomesError, UsageError
 from runner.plan.digest import plan_digest
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX

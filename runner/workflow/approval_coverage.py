@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any
 from runner.atomic_write import save_text
 from runner.errors import LimitError, MissingKeyError, RunnerError, SuppressionsError
 from runner.git.command import GitError
-from runner.ledger.files.suppressions import (
-    BOOK,
-    Amount,
-    ApprovalRequest,
-    read_approvals,
-    seal_book,
-    settle,
-)
+from runner.ledger.files.suppressions import BOOK, Amount, ApprovalRequest, read_approvals, seal_book, settle
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import APPROVALS_SUFFIX
 from runner.plan.approval import find_gap, find_latest, seal_plan

@@ -17,10 +17,9 @@ from runner.reconcile.campaign import ReconcileCounts, reconcile_campaign
 from runner.reconcile.launches import ReconcileContext
 from runner.telemetry import measure, span
 from runner.wording import count_words
-from runner.workflow.delivery.gone import find_gone, say_gone
 from runner.workflow.failures import Failures, HasFailures
 from runner.workflow.observer import note, show_progress, warn
-from runner.workflow.workspace.workspace import Workspace
+from runner.workflow.workspace.workspace import Workspace, find_gone, say_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

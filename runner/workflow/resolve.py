@@ -18,10 +18,9 @@ from runner.ledger.record.unsettled import list_unsettled
 from runner.source.normalize import normalize_guid
 from runner.wording import count_words
 from runner.workflow.delivery.apply_session import ApplySession
-from runner.workflow.delivery.gone import find_gone
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
-from runner.workflow.workspace.workspace import Workspace, utc_now
+from runner.workflow.workspace.workspace import Workspace, find_gone, utc_now
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -12,12 +12,7 @@ from runner.ledger.model import count_on, format_moment
 from runner.ledger.people.pruned import read_figures
 from runner.ledger.people.replies import UnreadReplies
 from runner.ledger.people.suppressions import Pause
-from runner.ledger.report_model import (
-    MessageTotals,
-    NamedCount,
-    OpenDifferences,
-    name_parts,
-)
+from runner.ledger.report_model import MessageTotals, NamedCount, OpenDifferences, name_parts
 from runner.ledger.results.differences import read_differences
 from runner.ledger.results.reconciled import read_totals
 from runner.ledger.results.sendings import count_answered
@@ -31,11 +26,10 @@ from runner.view.blocks import Column, Sentence, TableBlock
 from runner.view.html import Shown
 from runner.wording import count_words, show_time
 from runner.workflow.campaigns import show_path
-from runner.workflow.delivery.gone import find_gone, say_gone
 from runner.workflow.failures import Failures
 from runner.workflow.plans.names import plan_on_record
 from runner.workflow.plans.planning import list_unread
-from runner.workflow.workspace.workspace import Workspace
+from runner.workflow.workspace.workspace import Workspace, find_gone, say_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -22,10 +22,10 @@ from runner.source.diagnostic import Problems
 from runner.telemetry import measure, span
 from runner.wording import count_words
 from runner.workflow.delivery.campaign_run import CampaignRun, note_audience
-from runner.workflow.delivery.gone import find_gone
 from runner.workflow.observer import hushing, note, show_progress, stop_on_interrupt, warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.planning import plan_campaign, plan_campaigns
+from runner.workflow.workspace.workspace import find_gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -33,12 +33,7 @@ from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import find_run_url
 from runner.ledger.model import APPROVALS_SUFFIX
 from runner.plan.approval import find_latest
-from runner.service.target import (
-    find_key_variable,
-    read_old_state_key,
-    read_state_key,
-    read_targets,
-)
+from runner.service.target import find_key_variable, read_old_state_key, read_state_key, read_targets
 from runner.source.normalize import normalize_guid
 from runner.source.targets_file import TargetsProblemError
 from runner.wording import count_words

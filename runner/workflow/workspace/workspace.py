@@ -1,4 +1,9 @@
-"""The target, ledger, service and campaign records of a command."""
+"""The target, ledger, service and campaign records of a command.
+
+The launches of campaigns whose files are gone are still settled, recorded and checked for opt-outs. They are
+in lockfiles, or after a killed job in this machine's ledger or the state remote. Nothing of them is planned
+or sent.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +19,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from runner.campaign.model import Campaign
 from runner.errors import LockfileError, RunnerError
 from runner.ledger.database import Ledger, show_url
 from runner.ledger.files.lockfile import lockfile_name
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import LockHolder, find_run_url, hold_campaign_lock
 from runner.ledger.model import format_moment
-from runner.ledger.record.campaign_record import (
-    Identity,
-    read_record,
-)
+from runner.ledger.people.replies import list_launched_campaigns
+from runner.ledger.record.campaign_record import Identity, read_record
 from runner.service.target import (
     SANDBOX,
     Credentials,
@@ -33,10 +37,12 @@ from runner.service.target import (
     list_variables,
     read_targets,
 )
-from runner.source.diagnostic import Problems
+from runner.source.diagnostic import Position, Problems
 from runner.source.storage import stamp_file
 from runner.source.targets_file import TARGETS_FILE, TargetsProblemError, list_targets_files
 from runner.workflow.campaigns import (
+    DEFAULT_FOLDER,
+    find_campaign_file,
     find_campaign_files,
     find_named,
     find_targets_file,
@@ -57,10 +63,9 @@ from runner.workflow.workspace.record_files import RecordFiles
 from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from runner.campaign.model import Campaign
     from runner.ledger.locks.campaign_lock import CampaignLock
     from runner.ledger.record.campaign_record import Record
     from runner.service.client import ServiceClient
@@ -381,3 +386,53 @@ def _reach_target(target: Target) -> Iterator[Target]:
             yield replace(target, base_url=service.url, credentials=credentials)
     except SandboxError as error:
         raise RunnerError(str(error)) from None
+
+
+def find_gone(workspace: Workspace, scope: Scope, ledger: Ledger, claimed: Collection[str]) -> list[Campaign]:
+    """Return campaigns with launches whose files are gone, without their content.
+
+    Only folders are searched, since a campaign file stands for itself. `claimed` has all names, also former
+    ones, of existing campaigns.
+    """
+    found: dict[str, Campaign] = {}
+    target = workspace.target.name
+    folders = [path.absolute() for path in scope.paths or (DEFAULT_FOLDER,) if path.is_dir()]
+    for file, (_, error) in workspace.files.unread.items():
+        if find_campaign_file(file, target) is None:
+            warn(f"the campaign's file of a record is gone, and {error.message}")
+    for file, name in sorted(workspace.files.campaigns.items()):
+        is_below = any(file.absolute().is_relative_to(folder) for folder in folders)
+        # A campaign file of another name in its place reports this itself.
+        if is_below and name not in claimed and find_campaign_file(file, target) is None:
+            stem = file.name.removesuffix(f".{target}.lock.json")
+            found.setdefault(name, make_stand_in(name, file.with_name(f"{stem}.yaml")))
+    if not scope.paths:
+        for name in _iterate_recorded(workspace, ledger):
+            if name not in claimed:
+                found.setdefault(name, make_stand_in(name, DEFAULT_FOLDER / f"{name}.yaml"))
+    return [found[name] for name in sorted(found)]
+
+
+def say_gone(workspace: Workspace, gone: Collection[Campaign]) -> None:
+    """Name campaigns whose files are gone."""
+    for campaign in gone:
+        lockfile = show_path(workspace.identify(campaign).lockfile)
+        note(
+            f"{campaign.name}: its file is gone. What it has sent is still recorded ({lockfile}), and read "
+            "for opt-outs."
+        )
+
+
+def _iterate_recorded(workspace: Workspace, ledger: Ledger) -> Iterator[str]:
+    """Yield the names of this repository's campaigns in records other than lockfiles."""
+    if workspace.state is not None:
+        yield from workspace.state.list_campaigns()
+    # A ledger outside of the repository may have other repositories' campaigns.
+    if workspace.ledger_url == default_ledger_url() and workspace.target.base_url:
+        with ledger.reading() as connection:
+            yield from list_launched_campaigns(connection, workspace.target.name)
+
+
+def make_stand_in(name: str, file: Path) -> Campaign:
+    """Return a campaign without content, for a record whose file is gone."""
+    return Campaign(name, Position(file, 1, 1), file, file.parent, (), ())
