@@ -23,7 +23,7 @@ from runner.audience.consent import ConsentChanges
 from runner.audience.rows import leave_out_blank
 from runner.campaign.model import InlineRecipient
 from runner.cluster.audience_scatter import read_rows, scatter_audience
-from runner.cluster.plan_job import open_job, store_job
+from runner.cluster.folder import open_job, store_job
 from runner.errors import StorageError
 from runner.plan.cost import find_countries
 from runner.plan.model import PlannedLaunch
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from runner.campaign.message_model import Message
     from runner.campaign.model import Campaign
     from runner.cluster.audience_scatter import ScatteredRow
-    from runner.cluster.folder import SharedFolder
-    from runner.cluster.plan_job import PlanJob
+    from runner.cluster.folder import PlanJob, SharedFolder
     from runner.execution import Executor
     from runner.plan.decisions import Assigned
     from runner.plan.model import CampaignPlan

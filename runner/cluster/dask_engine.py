@@ -31,7 +31,7 @@ from distributed.security import Security
 from distributed.versions import VersionMismatchWarning
 
 from runner.cluster.address import TaskOutcome, make_call, pack_call
-from runner.cluster.plan_job import open_key
+from runner.cluster.folder import open_key
 from runner.errors import ConfigurationError, RunnerError
 from runner.version import __version__
 

@@ -10,7 +10,7 @@ from runner.audience.sealing import require_plain
 from runner.cluster.address import Address, parse_address
 from runner.cluster.audience_scatter import choose_partitions
 from runner.cluster.campaign_plan import plan_on_cluster
-from runner.cluster.plan_job import PlanJob
+from runner.cluster.folder import PlanJob
 from runner.errors import ConfigurationError, UsageError, write_install_hint
 from runner.plan.survey import survey_audience
 from runner.service.target import list_variables
