@@ -123,7 +123,7 @@ class Failures:
 
     def _leave_out_faulty(self, loaded: Loaded, found: Problems) -> None:
         # Imported here: the planner is slow to import, and most commands plan nothing.
-        from runner.workflow.checking.audience_problems import find_audience_problems
+        from runner.workflow.checking.validate import find_audience_problems
 
         is_apart = self._keeps_apart(InvalidCampaignError(found))
         for campaign in loaded.campaigns:

@@ -34,7 +34,7 @@ from runner.view.blocks import Code, Items, Section, Sentence
 from runner.view.html import Shown
 from runner.wording import count_words, printable
 from runner.workflow.campaigns import load_valid_campaigns, refuse_errors, show_path
-from runner.workflow.checking.audience_problems import find_audience_problems
+from runner.workflow.checking.validate import find_audience_problems
 from runner.workflow.records.phones import read_phones
 
 if TYPE_CHECKING:

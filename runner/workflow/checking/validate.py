@@ -1,29 +1,36 @@
-"""`runner validate`: every problem of every campaign, and a file of unreadable rows."""
+"""`runner validate`: every problem of every campaign, those that only its audience shows included."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from glob import escape
 from typing import TYPE_CHECKING
 
-from runner.audience.audience import AudienceTally, OtherDates, iterate_audience
+from runner.audience.audience import AudienceTally, OtherDates, find_export_problems, iterate_audience
+from runner.audience.rows import find_missing_columns
+from runner.audience.sealing import is_sealed, list_encrypted
 from runner.audience.table import normalize_name
 from runner.campaign.checks import find_late_follow_ups
 from runner.campaign.lint import SilencedWarnings, find_lint, silence_warnings
+from runner.campaign.text_checks import find_unknown_variables
 from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType, build
+from runner.ledger.model import RecordedDeliveries
 from runner.plan.guards import find_weak_guards
+from runner.plan.model import PlanOptions
 from runner.plan.plan_counts import find_long_texts
 from runner.plan.plan_rules import find_rule_problems
+from runner.plan.planner import AudiencePass, Planner
 from runner.service.target import read_targets
 from runner.source.diagnostic import Diagnostic, Problems, Severity
 from runner.source.targets_file import TargetsProblemError
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
-from runner.timing.legal_hours import load_law
+from runner.timing.legal_hours import load_law, locate
+from runner.wording import count_people
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
-from runner.workflow.checking.audience_problems import count_places, find_audience_problems
 from runner.workflow.checking.campaign_tests import find_test_files, read_tests
 from runner.workflow.checking.committed_phones import search_phones
 from runner.workflow.observer import note
@@ -242,3 +249,62 @@ def _check_targets(scope: Scope, problems: Problems) -> None:
             read_targets(file, scope.environ)
         except TargetsProblemError as error:
             problems.extend(error.diagnostics)
+
+
+def find_audience_problems(campaign: Campaign, problems: Problems) -> CampaignPlan | None:
+    """Render every text for every recipient as if nobody had been texted; return the plan.
+
+    Returns None if there are errors, which go to `problems`. Without the key of an encrypted audience, texts
+    are only compiled.
+    """
+    if any(map(is_sealed, list_encrypted(campaign))):
+        AudiencePass.compile(campaign, PlanOptions(), None, problems)
+        return None
+    known = problems.error_count
+    plan = Planner(campaign, "", RecordedDeliveries({}, {}), None, PlanOptions()).make_plan(problems)
+    if problems.error_count == known:
+        problems.extend(find_export_problems(campaign))
+        problems.extend(_find_places_left_out(campaign))
+    elif any(find_missing_columns(source) for source in campaign.recipients):
+        # Texts were not rendered for the rows of such a file.
+        said = {problem.message for problem in problems}
+        problems.extend(one for one in find_unknown_variables(campaign) if one.message not in said)
+    return plan
+
+
+def _find_places_left_out(campaign: Campaign) -> Iterator[Diagnostic]:
+    """Warn of places whose people are left out by `quiet_hours: legal`, or get no reminder by their law."""
+    policy, law = campaign.policy, load_law()
+    if policy.quiet_hours != "legal":
+        return
+    methods = sorted({one.method for one in campaign.messages})
+    reminders = ", ".join(f"`{one.id}`" for one in campaign.messages if one.to == "unanswered")
+    for places, people in count_places(campaign).items():
+        name = " or ".join(places) or "no country"
+        unknown = [method for method in methods if not law.rules_of(places, method)]
+        if unknown and policy.no_rule == "refuse":
+            kind = "calls" if unknown == ["VOICE"] else "texts"
+            words = f"no legal hours for {kind} are known in {name}: none go to {count_people(people)} there"
+            hint = "`no_rule` in `policy` can have them reached by `schedule` alone"
+            yield campaign.position.problem("legal-hours-unknown", words, hint, severity="warning")
+        rules = [one for method in methods for one in law.rules_of(places, method, policy.purpose)]
+        silence = next((one for one in rules if one.no_reply_opts_out), None)
+        if silence is not None and reminders:
+            words = f"{reminders} will not go to {count_people(people)} in {name}, where no reply counts as"
+            hint = "ask them once, in words that need no reminder"
+            reason = f"{words} opting out: {silence.citation}"
+            yield campaign.position.problem("legal-silence", reason, hint, severity="warning")
+
+
+def count_places(campaign: Campaign) -> Counter[tuple[str, ...]]:
+    """Count people by the places whose laws hold for them: the same for all of an area code and region."""
+    counts: Counter[tuple[str, str | None]] = Counter()
+    phones: dict[tuple[str, str | None], str] = {}
+    for one in iterate_audience(campaign, frozenset(), Problems(), AudienceTally()):
+        key = one.phone[1:5], one.region
+        counts[key] += 1
+        phones.setdefault(key, one.phone)
+    found: Counter[tuple[str, ...]] = Counter()
+    for key, people in counts.items():
+        found[locate(phones[key], None, key[1]).places] += people
+    return found
