@@ -153,46 +153,39 @@ class StatusResult(Described, Shown):
     """The status of campaigns; iterates over them.
 
     Attributes:
-        statuses: one for each campaign.
-        gone: the names of campaigns whose files are gone.
+        document: the status as a document.
         unread: messages with a due follow-up whose answers were not read since it became due.
         exit_code: of the command: not 0 if something could not be read or planned.
     """
 
-    statuses: list[CampaignStatus]
-    gone: list[str]
+    document: StatusDocument
     unread: list[str]
     exit_code: int
 
     def __iter__(self) -> Iterator[CampaignStatus]:
-        return iter(self.statuses)
+        return iter(self.document.campaigns)
 
     def __len__(self) -> int:
-        return len(self.statuses)
-
-    @property
-    def document(self) -> StatusDocument:
-        """The status as a document."""
-        return StatusDocument(tuple(self.statuses), tuple(self.gone))
+        return len(self.document.campaigns)
 
     def show(self) -> Iterator[Block]:
         """Yield the counts of each message, and what is only partly known or does not add up."""
-        if not self.statuses:
+        if not len(self):
             return
         columns = [name for name in (COUNTS[0], *LEFT_OUT, *COUNTS[1:]) if self._is_worth_showing(name)]
         rows = [
             [status.name, message.id, *(getattr(message, column) for column in columns)]
-            for status in self.statuses
+            for status in self
             for message in status.messages
         ]
         names = ["to send" if name == "planned" else name.replace("_", " ") for name in columns]
         essential = frozenset({"campaign", "message", "to send", *_ESSENTIAL})
-        yield Sentence(f"Target: {self.statuses[0].target}", "strong")
+        yield Sentence(f"Target: {self.document.campaigns[0].target}", "strong")
         yield TableBlock(("campaign", Column("message", "text"), *names), rows, essential=essential)
-        yield from map(Sentence, _list_remarks(self.statuses))
+        yield from map(Sentence, _list_remarks(self.document.campaigns))
 
     def _is_worth_showing(self, column: str) -> bool:
-        counts = [getattr(message, column) for status in self.statuses for message in status.messages]
+        counts = [getattr(message, column) for status in self for message in status.messages]
         # What is not known is no zero.
         return column in _ESSENTIAL or any(counts) or (column in COUNTS and None in counts)
 
@@ -253,15 +246,15 @@ def find_project_status(scope: Scope) -> StatusResult:
     workspace, failures = Workspace.open(scope), Failures(is_tolerant=True)
     with workspace.open_ledger_for_reading() as ledger:
         planned = {item.campaign.name: item for item in plan_on_record(workspace, scope, ledger, failures)}
-        statuses = [
+        statuses = tuple(
             _find_status(workspace, ledger, campaign, planned.get(campaign.name))
             for campaign in failures.campaigns
-        ]
+        )
         gone = find_gone(workspace, scope, ledger, failures.claimed)
         say_gone(workspace, gone)
     unread = [name for item in planned.values() for name in list_unread(item)]
     code = failures.find_exit_code(None if failures.is_total else 0)
-    return StatusResult(statuses, [one.name for one in gone], unread, code)
+    return StatusResult(StatusDocument(statuses, tuple(one.name for one in gone)), unread, code)
 
 
 def _find_status(

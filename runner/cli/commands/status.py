@@ -31,7 +31,7 @@ def status(scope: Scope, format_: str) -> int:
         runner status campaigns/customer-pulse.yaml --format json
     """
     result = find_project_status(scope)
-    show(result, format_, result.show() if result.statuses else ())
+    show(result, format_, result.show())
     if result.unread:
         unread = ", ".join(result.unread)
         note(
