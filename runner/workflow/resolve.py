@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.delivery.comparison import Candidate
+    from runner.ledger.model import Unsettled
     from runner.ledger.record.entry import UnexplainedLaunch
     from runner.workflow.scope import Scope
 
@@ -199,7 +200,8 @@ class OpenLaunch:
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """The service's launches that one of unknown outcome may be."""
-        return _list_candidates(self.launch) if isinstance(self.launch, Verdict) else ()
+        doubtful = self.launch.doubtful if isinstance(self.launch, Verdict) else ()
+        return doubtful if self.match is None else (self.match, *doubtful)
 
     def is_meant(self, word: Word) -> bool:
         """Return whether a decision may be about the launch."""
@@ -414,25 +416,20 @@ def _describe_all(meant: Sequence[OpenLaunch]) -> str:
     return f"{count_words(len(meant), 'text')} that reached {_count_people(people)}"
 
 
-def _list_candidates(verdict: Verdict) -> tuple[Candidate, ...]:
-    return (verdict.match, *verdict.doubtful) if verdict.match else verdict.doubtful
-
-
 def _make_document(left: Iterable[OpenLaunch], failures: tuple[FailedCampaign, ...]) -> UnresolvedDocument:
     unknown: list[UnknownLaunch] = []
     groups: dict[tuple[str, str, tuple[str, ...]], list[UnexplainedLaunch]] = {}
     for one in left:
         if isinstance(one.launch, Verdict):
-            unknown.append(_list_launch(one.campaign, one.launch))
+            unknown.append(_list_launch(one.campaign.name, one.launch.launch, one.candidates))
         else:
             groups.setdefault((one.campaign.name, one.launch.tag, one.messages), []).append(one.launch)
     listed = (_list_group(*key, launches) for key, launches in groups.items())
     return UnresolvedDocument(tuple(unknown), tuple(listed), failures)
 
 
-def _list_launch(campaign: Campaign, verdict: Verdict) -> UnknownLaunch:
-    launch = verdict.launch
-    candidates = tuple(
+def _list_launch(campaign: str, launch: Unsettled, candidates: Iterable[Candidate]) -> UnknownLaunch:
+    listed = tuple(
         build(
             CandidateLaunch,
             one.stat,
@@ -441,16 +438,16 @@ def _list_launch(campaign: Campaign, verdict: Verdict) -> UnknownLaunch:
             recipients_in_common=len(one.recipients & launch.recipients),
             same_definition=is_same_text(launch, one),
         )
-        for one in _list_candidates(verdict)
+        for one in candidates
     )
     return build(
         UnknownLaunch,
         launch,
-        campaign=campaign.name,
+        campaign=campaign,
         wave=find_wave(launch.occasion),
         recipients=len(launch.recipients),
         detail=launch.detail or "the process ended before an answer came",
-        candidates=candidates,
+        candidates=listed,
     )
 
 

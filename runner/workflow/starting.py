@@ -102,12 +102,12 @@ def _find_place(folder: Path) -> StarterPlace:
         GitError: git doesn't tell which repository it is in.
     """
     nearest = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.is_dir())
+    root = None
     try:
         root = find_work_tree(nearest)
     except GitError as error:
-        if "not installed" in error.message:
-            return StarterPlace(folder)
-        raise
+        if "not installed" not in error.message:
+            raise
     if root is None:
         return StarterPlace(folder)
     real = folder.resolve()

@@ -20,6 +20,7 @@ from runner.workflow.records.phones import parse_phones
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from runner.campaign.model import Campaign
     from runner.ledger.record.campaign_record import Record
     from runner.plan.model import PlannedLaunch
     from runner.workflow.apply import ApplyOptions
@@ -46,9 +47,12 @@ def try_texts(scope: Scope, options: ApplyOptions, phone: str, approve: Callable
     anytime, failures = replace(plan_options, ignore_time=True), Failures()
     with workspace.open_ledger_for_reading() as opened:
         reader = PlanContextReader(workspace, opened, workspace.now())
-        planned = plan_campaigns(
-            scope, anytime, lambda c: _as_if_new(workspace.read_record(opened, c)), reader, failures
-        )
+
+        def find_record(campaign: Campaign) -> Record:
+            # Without deliveries, so that delivered messages are sampled, too.
+            return replace(workspace.read_record(opened, campaign), known=RecordedDeliveries({}, {}))
+
+        planned = plan_campaigns(scope, anytime, find_record, reader, failures)
     _refuse_opted_out(planned, own)
     launches = [launch for item in planned for launch in choose_launches(item.iterate_launches())]
     if not launches:
@@ -70,11 +74,6 @@ def _send_to(workspace: Workspace, launches: Iterable[PlannedLaunch], own: str) 
             reply = client.send(json.dumps(definition, ensure_ascii=False), [own])
             if reply.outcome != "sent":
                 raise ServiceError(f"the test launch of {launch.message.id} was not accepted: {reply.detail}")
-
-
-def _as_if_new(record: Record) -> Record:
-    """Return a record without deliveries, so that delivered messages are sampled, too."""
-    return replace(record, known=RecordedDeliveries({}, {}))
 
 
 def _refuse_opted_out(planned: Iterable[PlanResult], phone: str) -> None:

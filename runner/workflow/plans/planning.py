@@ -330,13 +330,10 @@ def describe_unread(planned: Sequence[PlanResult]) -> Iterator[str]:
     """Yield a sentence for each follow-up, with the number of people waiting."""
     for item in planned:
         for message in item.plan.messages:
-            for reason in filter(_is_of_answers, message.reasons):
-                people = count_words(message.reasons[reason], "recipient waits", "recipients wait")
-                yield f"{item.campaign.name}: {people} for `{message.id}`: {reason}"
-
-
-def _is_of_answers(reason: str) -> bool:
-    return reason == UNREAD or reason.startswith(DIFFERS)
+            for reason, count in message.reasons.items():
+                if reason == UNREAD or reason.startswith(DIFFERS):
+                    people = count_words(count, "recipient waits", "recipients wait")
+                    yield f"{item.campaign.name}: {people} for `{message.id}`: {reason}"
 
 
 def list_unread(item: PlanResult) -> list[str]:

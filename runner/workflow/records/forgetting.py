@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.audience.phone import mask_phone
@@ -114,7 +113,12 @@ def _opt_out(workspace: Workspace, ledger: Ledger, phone: str) -> None:
 
 def _forget(workspace: Workspace, ledger: Ledger, phone: str) -> Forgotten:
     """Remove a person from the ledger, and write down that nobody texts them again."""
-    find_secret = partial(_find_secret, workspace)
+
+    def find_secret(target: str) -> tuple[str, str | None]:
+        """Return the variable of another target's state key, and its value."""
+        variable = find_key_variable(target, workspace.targets)
+        return variable, read_state_key(workspace.environ, variable)
+
     done = forget_person(ledger, phone, workspace.key, find_secret, workspace.now_text())
     for key in done.keys:
         files = RecordFiles.find(workspace.files.paths, key)
@@ -126,12 +130,6 @@ def _forget(workspace: Workspace, ledger: Ledger, phone: str) -> Forgotten:
     # The copies for reports contain answers; the next report rebuilds them.
     remove_copies(state_folder())
     return done
-
-
-def _find_secret(workspace: Workspace, target: str) -> tuple[str, str | None]:
-    """Return the variable of another target's state key, and its value."""
-    variable = find_key_variable(target, workspace.targets)
-    return variable, read_state_key(workspace.environ, variable)
 
 
 def _list_other_lockfiles(workspace: Workspace, done: Forgotten) -> Iterator[str]:
