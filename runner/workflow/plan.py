@@ -16,7 +16,7 @@ from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
 from runner.view.blocks import Items, Sentence
 from runner.view.html import Shown
-from runner.wording import count_words
+from runner.wording import count_people, count_words
 from runner.workflow.approval_coverage import ApprovalStore, add_coverage, find_status
 from runner.workflow.campaigns import DEFAULT_FOLDER
 from runner.workflow.documents import describe_plans, show_launches
@@ -155,7 +155,7 @@ class DueMessage(NamedTuple):
 
     def describe(self) -> str:
         """Return what is due, and what sends it, in a sentence."""
-        people = count_words(self.people, "person", "people")
+        people = count_people(self.people)
         return (
             f"Due from now on: {self.campaign}/{self.message}, to up to {people}. "
             "Next: `runner reconcile`, then `runner apply`."

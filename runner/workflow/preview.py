@@ -32,7 +32,7 @@ from runner.text.segment import advise
 from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler
 from runner.view.blocks import Code, Items, Section, Sentence
 from runner.view.html import Shown
-from runner.wording import count_words, printable
+from runner.wording import count_people, count_words, printable
 from runner.workflow.campaigns import load_valid_campaigns, refuse_errors, show_path
 from runner.workflow.checking.validate import find_audience_problems
 from runner.workflow.records.phones import read_phones
@@ -324,7 +324,7 @@ def show_worst(
 ) -> Iterator[Block]:
     """Yield the worst cases of each message."""
     for finder, cases in found:
-        people = count_words(finder.people, "person", "people")
+        people = count_people(finder.people)
         shown = [
             Section(
                 f"case {number}: {_who(case)}",

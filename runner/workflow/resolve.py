@@ -16,7 +16,7 @@ from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.record.entry import adopt_in_part, dismiss_launches, list_unexplained
 from runner.ledger.record.unsettled import list_unsettled
 from runner.source.normalize import normalize_guid
-from runner.wording import count_words
+from runner.wording import count_people, count_words
 from runner.workflow.delivery.apply_session import ApplySession
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
@@ -365,7 +365,7 @@ def _count(people: Sequence[set[str]]) -> str:
 
 
 def _count_people(people: Sequence[set[str]]) -> str:
-    return count_words(len(set[str]().union(*people)), "person", "people")
+    return count_people(len(set[str]().union(*people)))
 
 
 def _choose(found: Sequence[OpenLaunch], otherwise: str) -> OpenLaunch:

@@ -23,7 +23,7 @@ from runner.plan.planner import iterate_offers
 from runner.service.target import SANDBOX, require_one_name
 from runner.source.diagnostic import Problems
 from runner.text.outgoing import digest_filled
-from runner.wording import count_words
+from runner.wording import count_people
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_file, find_campaign_files, show_path
 from runner.workflow.observer import warn
 from runner.workflow.plans.context_reader import PlanContextReader
@@ -158,7 +158,7 @@ class RecordNames:
         for orphan in self._orphans:
             same = [tag for tag in sorted(orphan.tags) if tag.casefold() in own]
             if same and orphan.name not in self._names_elsewhere:
-                people = count_words(max(orphan.tags[tag] for tag in same), "person", "people")
+                people = count_people(max(orphan.tags[tag] for tag in same))
                 raise _refuse_name(item.campaign, orphan, f"texted {people} under the tag {same[0]!r}")
         self._require_other_people(item)
 
@@ -184,12 +184,12 @@ class RecordNames:
         names = set(self.workspace.files.campaigns.values())
         for orphan in orphans:
             if orphan.same_texts:
-                count = count_words(len(orphan.same_texts), "person", "people")
+                count = count_people(len(orphan.same_texts))
                 raise _refuse_name(
                     item.campaign, orphan, f"sent the same texts to {count} of {item.campaign.name}"
                 )
             if orphan.same_messages and (is_own or orphan.name in names):
-                count = count_words(len(orphan.same_messages), "person", "people")
+                count = count_people(len(orphan.same_messages))
                 what = f"sent messages of the same ids to {count} of {item.campaign.name}"
                 raise _refuse_name(item.campaign, orphan, what)
 
@@ -298,7 +298,7 @@ def _require_wave(item: PlanResult) -> None:
         )
     if wave is None or wave.name:
         return
-    people = count_words(wave.texted_before or 0, "person", "people")
+    people = count_people(wave.texted_before or 0)
     raise UnclearNameError(
         f"{campaign.name} has no `wave`, and {people} were texted in its wave {wave.before}: without one "
         "everybody would be texted again. Nothing of it is sent",
@@ -342,7 +342,7 @@ def _require_known_ids(item: PlanResult) -> None:
     ]
     if not lost or not new:
         return
-    people = count_words(texted[lost[0]], "person", "people")
+    people = count_people(texted[lost[0]])
     raise UnclearNameError(
         f"{item.campaign.name}: `{lost[0]}`, which it has no more, texted {people}, and `{new[0]}` has no "
         "record: if it was renamed, they would be texted again. Nothing of it is sent",

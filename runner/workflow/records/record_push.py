@@ -139,8 +139,7 @@ class RecordCopies:
         self._clone = clone
         self._scope = scope
         self.remote = None if scope.state_remote == NO_REMOTE else scope.state_remote or remote
-        self._refs: dict[str, StateRef] = {}
-        self._found: dict[str, Snapshot] = {}
+        self._refs: dict[str, tuple[StateRef, Snapshot]] = {}
 
     def list_refs(self) -> dict[str, str]:
         """Return the commits of the state remote's refs; none without one."""
@@ -149,7 +148,7 @@ class RecordCopies:
     @property
     def names(self) -> tuple[str, ...]:
         """The refs that were found, in words."""
-        return tuple(map(str, self._refs.values()))
+        return tuple(str(ref) for ref, _ in self._refs.values())
 
     def fetch(self, tips: Mapping[str, str], *, branch: str | None = None) -> list[str]:
         """Bring the lines of refs, of which `tips` has the commits, into the work tree; return the paths.
@@ -163,7 +162,7 @@ class RecordCopies:
             target = read_target(name)
             ref = StateRef(self._clone.git, remote, target, self._clone.objects)
             snapshot = ref.read_at(commit) or ref.read()
-            self._refs[target], self._found[target] = ref, snapshot
+            self._refs[target] = ref, snapshot
             places = _Places(self._scope.paths, target)
             for file, text in sorted(snapshot.texts.items()):
                 place = places.find(file)
@@ -173,9 +172,9 @@ class RecordCopies:
 
     def share(self, files: Sequence[Path]) -> None:
         """Bring decisions to the refs that lack them, and launches to those that nobody holds."""
-        for target, ref in self._refs.items():
+        for target, (ref, snapshot) in self._refs.items():
             texts = [(file, *_read_named(file)) for file in files if name_target(file) == target]
-            ref.append(partial(self._add, ref, texts), self._found[target])
+            ref.append(partial(self._add, ref, texts), snapshot)
 
     def _add(
         self, ref: StateRef, texts: Sequence[tuple[Path, str | None, str]], snapshot: Snapshot
@@ -195,8 +194,8 @@ class RecordCopies:
     def has(self, change: RecordedFile) -> bool:
         """Return whether a ref has everything in a changed file."""
         file = self._clone.root / change.path
-        ref, name = self._refs.get(name_target(file)), _name_on_ref(file, change.after)
-        there = None if ref is None or name is None else ref.read().texts.get(name)
+        found, name = self._refs.get(name_target(file)), _name_on_ref(file, change.after)
+        there = None if found is None or name is None else found[0].read().texts.get(name)
         return there is not None and self._complete(file, there, change.after) == there
 
     def _complete(self, file: Path, known: str | None, text: str) -> str:
