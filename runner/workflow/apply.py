@@ -31,7 +31,7 @@ from runner.workflow.approval_coverage import ApprovalStore, leave_out_unapprove
 from runner.workflow.delivery.apply_session import ApplySession
 from runner.workflow.delivery.campaign_run import RunOptions, keep_audiences, trace_run
 from runner.workflow.delivery.delivery import DeliveryRun
-from runner.workflow.failures import Failures, HasFailures
+from runner.workflow.failures import PARTLY_DONE, Failures, HasFailures
 from runner.workflow.observer import warn
 from runner.workflow.plans.cluster_planning import choose_cluster
 from runner.workflow.plans.context_reader import PlanContextReader
@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-PARTLY_DONE = 3
-UNKNOWN_OUTCOMES = UnknownOutcomesError.exit_code
 MOST_CONCURRENT = 1024
 """Most sends in flight at once, also in `targets.schema.json`."""
 _SHOWN_DETAILS = 5
@@ -406,7 +404,7 @@ def _warn_of_failures(run: CampaignRun) -> None:
 
 def _find_exit_code(runs: Sequence[CampaignRun]) -> int:
     if any(run.unresolved for run in runs):
-        return UNKNOWN_OUTCOMES
+        return UnknownOutcomesError.exit_code
     if any(run.summary.pause for run in runs):
         return PausedError.exit_code
     if any(run.summary.final_reply for run in runs):

@@ -222,20 +222,15 @@ def _read_elsewhere(files: Sequence[Path]) -> dict[Path, tuple[str, ...]]:
 
 def find_campaign_file(lockfile: Path, target: str) -> Path | None:
     """Return the campaign file beside a lockfile; None if it is gone."""
-    return next(iterate_beside(lockfile, target), None)
+    stem = lockfile.name.removesuffix(f".{target}.lock.json")
+    files = (lockfile.with_name(f"{stem}{ending}") for ending in sorted(ENDINGS))
+    return next(filter(Path.is_file, files), None)
 
 
 def find_named(folder: Path, name: str) -> Path | None:
     """Return the campaign file in a folder, not below it, that has a name; None if there is none."""
     files = (file for file in sorted(folder.iterdir()) if _is_campaign(file, folder))
     return next((file for file in files if read_names(file, current=Path.cwd())[:1] == (name,)), None)
-
-
-def iterate_beside(lockfile: Path, target: str) -> Iterator[Path]:
-    """Yield the campaign files beside a lockfile: at most one of each ending."""
-    stem = lockfile.name.removesuffix(f".{target}.lock.json")
-    files = (lockfile.with_name(f"{stem}{ending}") for ending in sorted(ENDINGS))
-    return (file for file in files if file.is_file())
 
 
 def describe_errors(file: Path, count: int) -> CampaignError:

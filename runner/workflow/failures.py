@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 
 _Result = TypeVar("_Result")
-_GRAVE = (4, 5, 7)
+GRAVE = (4, 5, 7)
 """Exit codes that end up as the command's, the gravest first."""
-_PARTLY_DONE = 3
+PARTLY_DONE = 3
+"""The exit code if some of it was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +207,12 @@ class Failures:
             codes.add(code)
         if not codes:
             return 0
-        for grave in _GRAVE:
+        for grave in GRAVE:
             if grave in codes:
                 return grave
         if len(codes) == 1:
             return codes.pop()
-        return 1 if codes.isdisjoint((0, _PARTLY_DONE)) else _PARTLY_DONE
+        return 1 if codes.isdisjoint((0, PARTLY_DONE)) else PARTLY_DONE
 
     def describe(self) -> tuple[FailedCampaign, ...]:
         """Return the left-out campaigns for a document."""

@@ -17,7 +17,7 @@ from runner.reconcile.campaign import ReconcileCounts, reconcile_campaign
 from runner.reconcile.launches import ReconcileContext
 from runner.telemetry import measure, span
 from runner.wording import count_words
-from runner.workflow.failures import Failures, HasFailures
+from runner.workflow.failures import PARTLY_DONE, Failures, HasFailures
 from runner.workflow.observer import note, show_progress, warn
 from runner.workflow.workspace.workspace import Workspace, find_gone, say_gone
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-_PARTLY = 3
 _SHOWN = 5
 
 
@@ -132,7 +131,7 @@ class ReconcileResult(Described, HasFailures):
         if recorded and not whole:
             return 1
         is_read = self.account is None or self.account.lacking == 0
-        return _PARTLY if unread or not is_read else 0
+        return PARTLY_DONE if unread or not is_read else 0
 
     @property
     def next_step(self) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from runner.delivery.comparison import Verdict, is_same_text
 from runner.delivery.launch_list import write_moment
 from runner.document import Count, Described, Document, FailedCampaign, Part, build
-from runner.errors import RunnerError, UsageError
+from runner.errors import RunnerError, UnknownOutcomesError, UsageError
 from runner.ledger.model import Outcome, find_wave
 from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.record.entry import adopt_in_part, dismiss_launches, list_unexplained
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-UNKNOWN_OUTCOMES = 4
 _SAID = "a person said that it was not sent"
 
 
@@ -252,7 +251,7 @@ def resolve_launches(scope: Scope, word: Word, approve: Callable[[str], None]) -
             failures.attempt(campaign, partial(resolving.enter, campaign))
         resolving.decide(word, approve)
         left = resolving.list_open()
-    code = UNKNOWN_OUTCOMES if left else int(session.remote_intents.is_behind)
+    code = UnknownOutcomesError.exit_code if left else int(session.remote_intents.is_behind)
     document = _make_document(left, failures.describe())
     return Unresolved(document=document, exit_code=failures.find_exit_code(code))
 

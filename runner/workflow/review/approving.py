@@ -349,9 +349,9 @@ def plan_asking(digest: str, denied_by: tuple[str, ...]) -> Asking:
     earlier = None
     try:
         if _find_attempt() != "1":
-            earlier = _name_attempt(run) | {
-                "decisions": ask_github(lambda github: _list_decisions(github, run))
-            }
+            decided = sorted(ask_github(lambda github: count_decisions(github, run)).items())
+            decisions = [[state, login, count] for (state, login), count in decided]
+            earlier = _name_attempt(run) | {"decisions": decisions}
         page = ask_github(lambda github: find_waiting_run(github, digest, run))
     except RunnerError as error:
         note(f"Whether another run waits for this plan's approval is not known: {error.message}")
@@ -363,10 +363,6 @@ def plan_asking(digest: str, denied_by: tuple[str, ...]) -> Asking:
 
 def _name_attempt(run: str) -> dict[str, Any]:
     return {"run": run, "attempt": _find_attempt()}
-
-
-def _list_decisions(github: Repository, run: str) -> list[list[str | int]]:
-    return [[state, login, count] for (state, login), count in sorted(count_decisions(github, run).items())]
 
 
 def read_decisions(

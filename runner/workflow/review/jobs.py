@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
 
-from runner.errors import InterruptedRunError, RunnerError, UsageError
+from runner.errors import InterruptedRunError, PausedError, RunnerError, UsageError
 from runner.github.job import read_inputs
 from runner.github.job_summary import append_outputs, append_variables, has_outputs
 from runner.service.target import LIVE, SANDBOX
@@ -20,6 +20,7 @@ from runner.workflow.approval_coverage import find_status
 from runner.workflow.campaign_report import ReportOptions
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file
 from runner.workflow.delivery.campaign_run import interrupt_run
+from runner.workflow.failures import GRAVE, PARTLY_DONE
 from runner.workflow.plan import PlanWishes, plan_project
 from runner.workflow.plans.planning import count_to_send
 from runner.workflow.plans.saved import read_saved_plan
@@ -50,10 +51,8 @@ LOCK_TIMEOUT_S = 600.0
 _REMOTE = "origin"
 _RECORDED = "RUNNER_RECORDED"
 """Set once a job has pushed the record, and changes nothing of it any more."""
-_PARTLY, _UNKNOWN, _LIMIT, _PAUSED = 3, 4, 5, 7
-_GO_ON = {_PARTLY, _UNKNOWN, _LIMIT, _PAUSED}
-"""Exit codes that are about some of the campaigns."""
-_GRAVEST = (_UNKNOWN, _LIMIT, _PAUSED, _PARTLY)
+_GO_ON = (*GRAVE, PARTLY_DONE)
+"""Exit codes that are about some of the campaigns, the gravest first."""
 PLAN_FILE = PurePosixPath("plan/plan.json")
 REPORTS = "reports"
 
@@ -337,7 +336,7 @@ class Job:
         if is_last and code not in {0, *_GO_ON}:
             raise _EndedError(code)
         # GitHub knows only red and green, and a pause, which a person has asked for, is no failure.
-        if counts and (code != _PAUSED or not has_outputs()):
+        if counts and (code != PausedError.exit_code or not has_outputs()):
             self._codes.add(code)
         return not code
 
@@ -351,7 +350,7 @@ class Job:
             steps()
         except _EndedError as error:
             return error.code
-        grave = (code for code in _GRAVEST if code in self._codes)
+        grave = (code for code in _GO_ON if code in self._codes)
         return next(grave, max(self._codes, default=0))
 
 
