@@ -340,7 +340,7 @@ def _connect(address: Address) -> Iterator[Client]:
     client = Client.__new__(Client)
     try:
         # Dask's own settings name the files for TLS.
-        security = Security(require_encryption=True) if address.is_secured else Security()
+        security = Security(require_encryption=True) if address.text.startswith("tls:") else Security()
         Client.__init__(client, address.text, timeout=_CONNECT_S, set_as_default=False, security=security)
     except (OSError, TimeoutError, TypeError, ValueError, RuntimeError, ImportError) as error:
         # One that is not closed would be by the end of Python, which waits for its stopped thread for ever.

@@ -31,7 +31,7 @@ from runner.source.diagnostic import Problems
 from runner.source.storage import is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from typing import BinaryIO
 
     from runner.campaign.model import Campaign
@@ -107,7 +107,9 @@ def open_scratch(place: Path | str) -> Iterator[SharedFolder]:
     prefix = f"run-{re.sub(r'[^A-Za-z0-9.-]', '-', os.uname().nodename)}"
     own = above / f"{prefix}-{secrets.token_hex(8)}"
     with _hold_folder(own):
-        _remove_leftovers(above.glob(f"{prefix}-*"), own)
+        for folder in above.glob(f"{prefix}-*"):
+            if folder != own and (folder.suffix == _ENDED or _is_left(folder)):
+                shutil.rmtree(folder, ignore_errors=True)
         try:
             yield SharedFolder(str(own))
         finally:
@@ -136,12 +138,6 @@ def _hold_folder(own: Path) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
-
-
-def _remove_leftovers(folders: Iterable[Path], own: Path) -> None:
-    for folder in folders:
-        if folder != own and (folder.suffix == _ENDED or _is_left(folder)):
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_left(folder: Path) -> bool:

@@ -113,7 +113,7 @@ def _list_launches(item: PlanResult) -> Iterator[ShownLaunch]:
 def list_notes(planned: Sequence[PlanResult]) -> list[str]:
     """Return notes that are shown once for all plans, of a sentence or two each."""
     notes = list_defaults(planned)
-    if any(_find_messages(planned, _is_plain_text)):
+    if any(_find_messages(planned, lambda one: one.text is not None and one.method == "SMS")):
         words = f"{', '.join(CARRIER_WORDS[:-1])} and {CARRIER_WORDS[-1]}"
         notes.append(
             "Replies to a plain text, or after a survey's end, reach the service and the carriers alone. "
@@ -156,10 +156,6 @@ def _find_messages(planned: Sequence[PlanResult], is_meant: Callable[[Message], 
             ways = item.campaign.list_arms(message.id).values() or (message,)
             if message.id in pending and any(map(is_meant, ways)):
                 yield f"{item.campaign.name}/{message.id}"
-
-
-def _is_plain_text(message: Message) -> bool:
-    return message.text is not None and message.method == "SMS"
 
 
 POWER = 0.8

@@ -148,7 +148,8 @@ class RecordNames:
                 f"{item.campaign.name} has a record now: take `renamed_from: none` out of "
                 f"{show_path(item.campaign.file)}, so that it is held if it is renamed"
             )
-        if item.campaign.is_new or not _sends(item) or not self._is_new(item):
+        sends = item.plan.recipients_to_send or any(message.deferred for message in item.plan.messages)
+        if item.campaign.is_new or not sends or not self._is_new(item):
             return
         own = {
             tag.casefold()
@@ -261,10 +262,6 @@ def plan_on_record(
             raise
         failures.end(error)
         return []
-
-
-def _sends(item: PlanResult) -> bool:
-    return bool(item.plan.recipients_to_send) or any(message.deferred for message in item.plan.messages)
 
 
 def _refuse_name(campaign: Campaign, orphan: _Orphan, what: str) -> UnclearNameError:

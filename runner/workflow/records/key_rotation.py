@@ -30,7 +30,7 @@ from runner.workflow.records.phones import iterate_phones
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from runner.campaign.model import Campaign
@@ -173,7 +173,8 @@ class _Rotation:
         translation.offer(phones)
         for campaign in self.campaigns:
             if translation.missing:
-                translation.offer(_list_phones(campaign))
+                audience = iterate_audience(campaign, frozenset(), Problems(), AudienceTally())
+                translation.offer(form for one in audience for form in list_forms(one.phone))
         if translation.missing:
             self._ask_service(translation)
         if translation.missing:
@@ -198,9 +199,3 @@ class _Rotation:
                 translation.offer(phone for launch in listed for phone in launch.recipients)
                 if not translation.missing:
                     return
-
-
-def _list_phones(campaign: Campaign) -> Iterator[str]:
-    """Yield the phones in a campaign's audience, up to the first error."""
-    for recipient in iterate_audience(campaign, frozenset(), Problems(), AudienceTally()):
-        yield from list_forms(recipient.phone)
