@@ -148,7 +148,7 @@ class StatusDocument(Document, frozen=True):
     gone: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StatusResult(Described, Shown):
     """The status of campaigns; iterates over them.
 
@@ -254,7 +254,8 @@ def find_project_status(scope: Scope) -> StatusResult:
         say_gone(workspace, gone)
     unread = [name for item in planned.values() for name in list_unread(item)]
     code = failures.find_exit_code(None if failures.is_total else 0)
-    return StatusResult(StatusDocument(statuses, tuple(one.name for one in gone)), unread, code)
+    document = StatusDocument(statuses, tuple(one.name for one in gone))
+    return StatusResult(document=document, unread=unread, exit_code=code)
 
 
 def _find_status(
