@@ -109,7 +109,7 @@ class ListedCharacter(Part, frozen=True):
 
 
 class FindableDifference(Part, frozen=True):
-    """The smallest difference that a pair of arms can be expected to show (`runner.workflow.documents`).
+    """The smallest difference that a pair of arms can be expected to show.
 
     Attributes:
         arm: the arm's id.
