@@ -60,6 +60,35 @@ _LOOK_S = 1.0
 _Result = TypeVar("_Result")
 
 
+_CLOSE_S = 10.0
+_CONNECT_S = 15.0
+"""Seconds in which a scheduler that is being started begins to listen."""
+_SAFE_PATH = "PYTHONSAFEPATH"
+_SILENT = logging.CRITICAL + 1
+_LOGGERS = (
+    "distributed",
+    "distributed.client",
+    "distributed.gc",
+    "tornado",
+    "tornado.application",
+    "asyncio",
+)
+_SETTINGS: dict[str, Any] = {
+    # Tasks keep their own memory small; Dask would count the page cache of their files.
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.http.routes": [],
+    "distributed.scheduler.http.routes": [],
+    "distributed.scheduler.allowed-failures": 5,
+    "distributed.scheduler.worker-ttl": "60s",
+    "distributed.diagnostics.nvml": False,
+    # Dask reads this when it starts in a worker, which writes to the same terminal.
+    "distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": _SILENT,
+}
+
+
 class Fitness(WorkerPlugin):  # type: ignore[misc]  # the types of distributed are not read
     """Gives a worker the resource `name`, if a check finds nothing wrong with it.
 
@@ -257,35 +286,6 @@ class Cluster:
 
     def _ask(self, question: Callable[..., Any], **arguments: Any) -> Any:
         return self._client.sync(question, **arguments, callback_timeout=_ANSWER_S)
-
-
-_CLOSE_S = 10.0
-_CONNECT_S = 15.0
-"""Seconds in which a scheduler that is being started begins to listen."""
-_SAFE_PATH = "PYTHONSAFEPATH"
-_SILENT = logging.CRITICAL + 1
-_LOGGERS = (
-    "distributed",
-    "distributed.client",
-    "distributed.gc",
-    "tornado",
-    "tornado.application",
-    "asyncio",
-)
-_SETTINGS: dict[str, Any] = {
-    # Tasks keep their own memory small; Dask would count the page cache of their files.
-    "distributed.worker.memory.target": False,
-    "distributed.worker.memory.spill": False,
-    "distributed.worker.memory.pause": False,
-    "distributed.worker.profile.enabled": False,
-    "distributed.worker.http.routes": [],
-    "distributed.scheduler.http.routes": [],
-    "distributed.scheduler.allowed-failures": 5,
-    "distributed.scheduler.worker-ttl": "60s",
-    "distributed.diagnostics.nvml": False,
-    # Dask reads this when it starts in a worker, which writes to the same terminal.
-    "distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": _SILENT,
-}
 
 
 @contextmanager

@@ -43,6 +43,10 @@ _LOCK = "run.lock"
 _ENDED = ".ended"
 
 
+_KEPT = 2
+"""Jobs that a worker keeps open: a command's campaigns are planned one after the other."""
+
+
 @dataclass(frozen=True, slots=True)
 class SharedFolder:
     """A run's folder, by its path. A value that can be sent to tasks."""
@@ -146,10 +150,6 @@ def _is_left(folder: Path) -> bool:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     return False
-
-
-_KEPT = 2
-"""Jobs that a worker keeps open: a command's campaigns are planned one after the other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 CARRIER_WORDS = ("STOP", "STOPALL", "UNSUBSCRIBE", "OPTOUT", "CANCEL", "END", "QUIT", "REVOKE")
 """Replies that opt out at the carriers (CTIA Messaging Principles and Best Practices 2023, 5.1.3)."""
 _SHOWN = 5
+POWER = 0.8
+BASELINE = 0.5
+"""The response that is assumed: near this one a difference takes the most people to show."""
+_PLACES = 10_000
+"""Differences are looked for in steps of one of these parts."""
 
 
 def describe_plans(planned: Iterable[PlanResult], *, now: str) -> PlanDocument:
@@ -156,13 +161,6 @@ def _find_messages(planned: Sequence[PlanResult], is_meant: Callable[[Message], 
             ways = item.campaign.list_arms(message.id).values() or (message,)
             if message.id in pending and any(map(is_meant, ways)):
                 yield f"{item.campaign.name}/{message.id}"
-
-
-POWER = 0.8
-BASELINE = 0.5
-"""The response that is assumed: near this one a difference takes the most people to show."""
-_PLACES = 10_000
-"""Differences are looked for in steps of one of these parts."""
 
 
 def list_findable(plan: CampaignPlan, message: MessagePlan) -> list[FindableDifference]:

@@ -48,6 +48,10 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
+_SHOWN_ANSWERS = 4
+_SHOWN_CHARACTERS = 6
+
+
 class PreviewedConversation(Part, frozen=True):
     """The texts of one message to one recipient.
 
@@ -305,10 +309,6 @@ def _remark(finder: CaseFinder) -> PreviewRemark:
     characters = tuple(finder.list_characters())
     message, language = finder.renderer.message, finder.renderer.language or UNSET
     return PreviewRemark(message.id, finder.arm, finder.people, characters, language)
-
-
-_SHOWN_ANSWERS = 4
-_SHOWN_CHARACTERS = 6
 
 
 def show_one(campaign: Campaign, conversations: Iterable[Conversation]) -> Iterator[Block]:

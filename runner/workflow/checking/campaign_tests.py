@@ -60,6 +60,14 @@ if TYPE_CHECKING:
     from runner.timing.legal_hours import LawBook
 
 
+_KEY = TargetKey.of("test", None)
+_INLINE = ("phone", "region", "timezone", "language")
+_HELD = "control_group"
+"""The arm of a test whose person is in the holdout."""
+_ANY_MOMENT = datetime(2000, 1, 1, 12, tzinfo=UTC)
+"""The moment of tests of campaigns that do not go by the clock."""
+
+
 @dataclass(frozen=True, slots=True)
 class CampaignTest:
     """One test, as it is written; `path` leads to it in its document."""
@@ -130,14 +138,6 @@ def read_tests(file: Path) -> tuple[list[CampaignTest], list[Diagnostic]]:
         return [], problems
     tests = enumerate(document.data["tests"])
     return [CampaignTest(document, ("tests", index), one) for index, one in tests], []
-
-
-_KEY = TargetKey.of("test", None)
-_INLINE = ("phone", "region", "timezone", "language")
-_HELD = "control_group"
-"""The arm of a test whose person is in the holdout."""
-_ANY_MOMENT = datetime(2000, 1, 1, 12, tzinfo=UTC)
-"""The moment of tests of campaigns that do not go by the clock."""
 
 
 class StagingError(Exception):

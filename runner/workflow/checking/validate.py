@@ -60,6 +60,8 @@ _NAMES_OF_PEOPLE = frozenset(
     )
 )
 """Variables that hold a person's name, by their normalized names."""
+_DIGIT = re.compile(r"\d")
+_SAMPLE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,10 +318,6 @@ def count_places(campaign: Campaign) -> Counter[tuple[str, ...]]:
     for key, people in counts.items():
         found[locate(phones[key], None, key[1]).places] += people
     return found
-
-
-_DIGIT = re.compile(r"\d")
-_SAMPLE = 1 << 16
 
 
 def search_phones(paths: Sequence[Path], campaigns: Collection[Campaign]) -> Iterator[Diagnostic]:

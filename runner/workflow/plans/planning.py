@@ -55,6 +55,12 @@ if TYPE_CHECKING:
     """Prepares for all campaigns of a command, and returns what plans each."""
 
 
+_COMPARED = 200
+"""People of each message, at most, whose texts are compared with those that they got."""
+_MOST_ROWS = 100_000
+"""Rows of an audience, at most, that is read for it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanResult:
     """A campaign with its record, plan and target, and its planner, unless it was planned on a cluster."""
@@ -374,10 +380,6 @@ def list_texted(workspace: Workspace, campaign: Campaign) -> dict[str, dict[str,
         wave = found.setdefault(find_wave(launch.occasion), {})
         wave.setdefault(message, set()).update(launch.recipients)
     return found
-
-
-_COMPARED = 200
-_MOST_ROWS = 100_000
 
 
 def list_changed(ledger: Ledger, key: TargetKey, planned: Iterable[PlanResult]) -> tuple[str, ...]:

@@ -62,6 +62,9 @@ _QUIETLY = (
 )
 """The user's hooks are meant for other commits."""
 _LISTED = ("--pathspec-from-file=-", "--pathspec-file-nul")
+_NAMED = 2
+"""The most campaigns named in a subject; more are counted."""
+_GUID = re.compile(r'"project_launch_guid":("(?:[^"\\]|\\.)*")')
 
 
 class RefusedPushError(GitError):
@@ -313,11 +316,6 @@ class Recorder:
         if after is None or self.clone.read(head, path) == ours:
             return None
         return RecordedFile(path, ours, None, after)
-
-
-_NAMED = 2
-"""The most campaigns named in a subject; more are counted."""
-_GUID = re.compile(r'"project_launch_guid":("(?:[^"\\]|\\.)*")')
 
 
 @dataclass(frozen=True, slots=True)

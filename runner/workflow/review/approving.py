@@ -64,6 +64,9 @@ _REVIEW_FIRST = (
     "have somebody who may push, and is not its author, approve the last commit of the pull request, which "
     "can be done after the merge, and run the job again"
 )
+_Result = TypeVar("_Result")
+_RIGHTS = "give the job's token the permissions `actions: read`, `contents: read` and `pull-requests: read`"
+_ANEW = "start a new run: *Run workflow* of `Campaigns send`, or re-run all jobs of this one"
 
 
 class DeniedError(LimitError):
@@ -301,11 +304,6 @@ def _find_commit() -> str:
     with suppress(GitError):
         return Git(Path.cwd()).ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}").output.strip()
     return ""
-
-
-_Result = TypeVar("_Result")
-_RIGHTS = "give the job's token the permissions `actions: read`, `contents: read` and `pull-requests: read`"
-_ANEW = "start a new run: *Run workflow* of `Campaigns send`, or re-run all jobs of this one"
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,14 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
+_MOST_ROWS = 100
+_SECOND = len("2026-11-20T12:00:00")
+_COLUMNS = ("campaign", "message", "texted", "deferred", "held", "refused", "still to send")
+_NAMES, _HELD = 2, _COLUMNS.index("held")
+_HELD_WORDS = "They may have got a message, and are not texted until a person says what became of it."
+_Row = tuple[str | int, ...]
+
+
 @dataclass(slots=True)
 class PlanFindings:
     """The findings about the campaigns of a pull request, and the end of the command.
@@ -231,15 +239,6 @@ def _explain(findings: PlanFindings, error: RunnerError, scope: Scope) -> None:
     if isinstance(error, MissingKeyError) and is_of_pull_request(os.environ):
         warn(f"not planned, since this pull request gets no secrets: {error.message}")
         findings.error = None
-
-
-_MOST_ROWS = 100
-_SECOND = len("2026-11-20T12:00:00")
-_COLUMNS = ("campaign", "message", "texted", "deferred", "held", "refused", "still to send")
-_NAMES, _HELD = 2, _COLUMNS.index("held")
-_HELD_WORDS = "They may have got a message, and are not texted until a person says what became of it."
-
-_Row = tuple[str | int, ...]
 
 
 def comment_merged(scope: Scope) -> None:
