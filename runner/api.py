@@ -26,7 +26,7 @@ from runner.workflow.observer import Observer, observing
 from runner.workflow.plan import PlanWishes, ProjectPlan, plan_project
 from runner.workflow.plans.saved import SavedPlan, read_saved_plan
 from runner.workflow.preview import Preview, preview_campaign
-from runner.workflow.reconcile import ReconcileResult, reconcile_project
+from runner.workflow.reconcile import ReconcileOptions, ReconcileResult, reconcile_project
 from runner.workflow.report import ProjectReport, read_answers, report_project
 from runner.workflow.resolve import Unresolved, Word, resolve_launches
 from runner.workflow.scope import Scope
@@ -230,7 +230,7 @@ class Project:
             drop_unlisted: remove results that the service no longer lists.
         """
         with self._observed():
-            return reconcile_project(self.scope, full=full, accept=accept_differences, drops=drop_unlisted)
+            return reconcile_project(self.scope, ReconcileOptions(full, accept_differences, drop_unlisted))
 
     def report(
         self,
@@ -362,9 +362,7 @@ class Project:
 
     def _find_file(self, campaign: str | Path | None) -> Path:
         """Return the file of a named campaign."""
-        campaigns = load_campaigns(
-            self.scope.paths, self.scope.allowed, Problems(), identity=self.scope.identity
-        )
+        campaigns = load_campaigns(self.scope, Problems())
         named = {one.name: one.file for one in campaigns.campaigns}
         if campaign is None and len(campaigns.files) == 1:
             return campaigns.files[0]

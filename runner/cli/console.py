@@ -16,7 +16,7 @@ import click
 from runner.cli.encoding import fit_json, print_text
 from runner.cli.signals import stop_on_signals
 from runner.wording import count_words, printable
-from runner.workflow.observer import Observer, Progress
+from runner.workflow.observer import Observer, Progress, is_quiet
 
 if TYPE_CHECKING:
     import threading
@@ -54,7 +54,7 @@ def print_prose(text: str, *, err: bool = False) -> None:
 
 def print_next(step: str | None) -> None:
     """Write what a person can do next, to a person only: at a terminal."""
-    if step is not None and find_width(err=True) is not None:
+    if step is not None and not is_quiet() and find_width(err=True) is not None:
         print_prose(f"Next: {step}.", err=True)
 
 
@@ -141,6 +141,9 @@ class _Lines:
 
 class ConsoleObserver(Observer):
     """An observer of use cases that writes to standard error."""
+
+    def __init__(self, *, is_quiet: bool = False) -> None:
+        self.is_quiet = is_quiet
 
     def note(self, text: str) -> None:
         """Write one line."""

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.command import DURATION, setting_option, special_option
+from runner.cli.console import ConsoleObserver
 from runner.errors import UsageError
 from runner.settings import TARGET
 from runner.telemetry import command_span, exporting
 from runner.workflow.campaigns import find_project
-from runner.workflow.observer import note
+from runner.workflow.observer import note, observe_everywhere
 from runner.workflow.scope import Scope
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def _scoped(*options: Callable[[Any], Any]) -> Callable[[Callable[..., int]], Ca
             if not (values.get("paths") or "campaign_file" in values):
                 _require_project()
             given |= {name: values.pop(name) for name in ("paths", "target") if name in values}
+            if given.pop("quiet", False):
+                observe_everywhere(ConsoleObserver(is_quiet=True))
             scope = Scope.read(given, os.environ)
             command = context.command_path.partition(" ")[2]
             with (

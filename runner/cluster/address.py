@@ -32,11 +32,6 @@ class Address:
     text: str
     workers: int | None = None
 
-    @property
-    def is_secured(self) -> bool:
-        """True for a scheduler with TLS."""
-        return self.text.startswith("tls://")
-
 
 def parse_address(text: str, *, insecure: bool = False) -> Address:
     """Return an address: `local:N`, or a scheduler's `tcp://host:port` or `tls://host:port`.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from runner.audience.audience import AudienceTally, iterate_source, list_sources
 from runner.campaign.model import FileRecipients
-from runner.cluster.plan_job import open_job
+from runner.cluster.folder import open_job
 from runner.plan.digest import SHARDS, partition_of
 from runner.source.diagnostic import Problems
 from runner.source.storage import measure_file

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from runner.audience.audience import AudienceTally, find_consent_changes, find_other_dates, unite_rows
 from runner.cluster.audience_scatter import read_rows, scatter_audience
-from runner.cluster.plan_job import open_job, store_job
+from runner.cluster.folder import open_job, store_job
 from runner.errors import StorageError
 from runner.plan.cost import find_countries
 from runner.plan.model import PlannedLaunch
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
     from runner.audience.audience import PlacedRow, Role
     from runner.campaign.message_model import Message
-    from runner.cluster.folder import SharedFolder
-    from runner.cluster.plan_job import PlanJob
+    from runner.cluster.folder import PlanJob, SharedFolder
     from runner.execution import Executor
     from runner.plan.decisions import Assigned
     from runner.plan.model import CampaignPlan

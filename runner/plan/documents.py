@@ -91,7 +91,7 @@ class CountedReason(Part, frozen=True):
 
 
 class FindableDifference(Part, frozen=True):
-    """The smallest difference that a pair of arms can be expected to show (`runner.workflow.plans.power`).
+    """The smallest difference that a pair of arms can be expected to show.
 
     Attributes:
         arm: the arm's id.

@@ -287,6 +287,7 @@ class Planner:
         stamps: of further files that must not change (`stamp_file`), or of all when they were read before.
 
     Attributes:
+        options: of the plan.
         stamps: of all files that the plan is made from, by path.
         texted: the people texted now; None unless `keeps_people` is set.
         watched: the decisions on the first of the `watched` people in the audience, by message; empty if it
@@ -307,7 +308,7 @@ class Planner:
         self._target = target
         self._known = known
         self._key = None if known.is_empty() else key
-        self._options = options
+        self.options = options
         self.context = context
         self._going = AudiencePass(campaign, [], options, context)
         self._sizes: list[LaunchSizes] = []
@@ -340,16 +341,16 @@ class Planner:
         problems = Problems()
         reporter = RowReporter(self._campaign, problems, Problems())
         assigned = self._pass_over(decider, reporter, problems, audience)
-        tally = TextedTally(self._going.compiled) if self._options.keeps_people else None
+        tally = TextedTally(self._going.compiled) if self.options.keeps_people else None
         assigned = assigned if tally is None else tally.watch(assigned)
-        assigned = self._watch(assigned) if self._options.watched else assigned
+        assigned = self._watch(assigned) if self.options.watched else assigned
         counts = self._going.count(assigned, self._sizes, decider)
         self.texted = None if tally is None else tally.finish(self._campaign.name)
         return PlannedPartition(counts, problems, reporter.said)
 
     def _watch(self, assigned: Iterable[Assigned]) -> Iterator[Assigned]:
         for recipient, decisions in assigned:
-            if recipient.phone in self._options.watched and not self.watched:
+            if recipient.phone in self.options.watched and not self.watched:
                 ids = [one.message.id for one in self._going.compiled]
                 self.watched = {ids[one.message]: one for one in decisions}
             yield recipient, decisions
@@ -441,7 +442,7 @@ class Planner:
         return PlannedLaunch(renderer.message, payload, tuple(phones), *kind)
 
     def _compile(self, problems: Problems) -> AudiencePass:
-        going = AudiencePass.compile(self._campaign, self._options, self.context, problems)
+        going = AudiencePass.compile(self._campaign, self.options, self.context, problems)
         folder = include_folder(self._campaign)
         included = (str(folder / name) for name in map(str, going.included) if name.isprintable())
         self.stamps = {**_stamp_files(included), **self.stamps}
@@ -454,7 +455,7 @@ class Planner:
         self, decider: Decider, reporter: RowReporter, problems: Problems, tally: AudienceTally
     ) -> Iterator[Assigned]:
         people = iterate_audience(self._campaign, self._going.names, problems, tally, self._consent_changes)
-        return self._going.iterate(people, decider, reporter, self._options.limit)
+        return self._going.iterate(people, decider, reporter, self.options.limit)
 
 
 def iterate_offers(

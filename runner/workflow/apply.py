@@ -22,13 +22,7 @@ from runner.document import (
     UnsetType,
     build,
 )
-from runner.errors import (
-    LimitError,
-    PausedError,
-    PlanChangedError,
-    UnknownOutcomesError,
-    UsageError,
-)
+from runner.errors import LimitError, PausedError, PlanChangedError, UnknownOutcomesError, UsageError
 from runner.plan.digest import plan_digest
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
@@ -37,7 +31,7 @@ from runner.workflow.approval_coverage import ApprovalStore, leave_out_unapprove
 from runner.workflow.delivery.apply_session import ApplySession
 from runner.workflow.delivery.campaign_run import RunOptions, keep_audiences, trace_run
 from runner.workflow.delivery.delivery import DeliveryRun
-from runner.workflow.failures import Failures
+from runner.workflow.failures import PARTLY_DONE, Failures, HasFailures
 from runner.workflow.observer import warn
 from runner.workflow.plans.cluster_planning import choose_cluster
 from runner.workflow.plans.context_reader import PlanContextReader
@@ -45,6 +39,7 @@ from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import (
     count_to_send,
     describe_unread,
+    leave_out,
     leave_out_paused,
     leave_out_refused,
     leave_out_waiting,
@@ -59,14 +54,11 @@ if TYPE_CHECKING:
 
     from runner.ledger.model import Run
     from runner.workflow.delivery.campaign_run import CampaignRun
-    from runner.workflow.failures import Failure
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.plans.saved import SavedPlan
     from runner.workflow.scope import Scope
 
 
-PARTLY_DONE = 3
-UNKNOWN_OUTCOMES = UnknownOutcomesError.exit_code
 MOST_CONCURRENT = 1024
 """Most sends in flight at once, also in `targets.schema.json`."""
 _SHOWN_DETAILS = 5
@@ -195,7 +187,7 @@ class AppliedDocument(Document, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyResult(Described):
+class ApplyResult(Described, HasFailures):
     """The result of a run; iterates over its campaigns.
 
     `runs` has the campaigns with their plans. After an interrupt everything sent is recorded; `is_behind` is
@@ -227,11 +219,6 @@ class ApplyResult(Described):
         return None
 
     @property
-    def left_out(self) -> tuple[Failure, ...]:
-        """The campaigns that were left out, each with its error."""
-        return self.failures.found
-
-    @property
     def document(self) -> AppliedDocument:
         """The result as a document."""
         return AppliedDocument(self.campaigns, self.failures.describe())
@@ -257,7 +244,7 @@ def apply_campaigns(
         session.is_idle = not sends and session.remote_intents.is_idle()
         # What is settled is not sent, so campaigns and messages may have any name.
         names = RecordNames(workspace, opened, is_target_only=options.settle_only)
-        workspace.say_risks(opened, quiet=scope.quiet)
+        workspace.say_risks(opened)
         failures, pace = Failures(), Pace(None, time.monotonic, session.stop)
         run = DeliveryRun(session, failures, pace, names, cluster)
         reader = PlanContextReader(workspace, opened, saved.now if saved else workspace.now())
@@ -267,7 +254,7 @@ def apply_campaigns(
         if options.settle_only:
             runs = run.deliver(planned, None)
         else:
-            planned = _choose_sound(planned, run, options, plan_options)
+            planned = _choose_sound(planned, run, options)
             if saved is None and count_to_send(planned):
                 approve(planned)
             _require_unchanged(planned, saved)
@@ -289,11 +276,7 @@ def prepare_run(scope: Scope, options: ApplyOptions) -> tuple[Scope, Workspace, 
     workspace = Workspace.open(scope, asks_service=True)
     if saved is not None:
         saved.require_target(workspace.target)
-    return (
-        scope,
-        workspace,
-        PlanOptions(only, limit, workspace.target.recipients_per_send, prices=workspace.target.prices),
-    )
+    return scope, workspace, PlanOptions(only, limit)
 
 
 def _refuse_nonsense(scope: Scope, options: ApplyOptions) -> None:
@@ -302,14 +285,12 @@ def _refuse_nonsense(scope: Scope, options: ApplyOptions) -> None:
         if options.expect_digest is not None:
             raise UsageError("--expect-digest is about a saved plan", hint="name it with --plan")
         return
-    if options.settle_only:
-        raise UsageError("--settle-only sends nothing: --plan and --test-to don't go with it")
     if scope.paths or options.only is not None or options.limit is not None:
         raise UsageError("--plan says what to send: PATH, --only and --limit don't go with it")
 
 
 def _choose_sound(
-    planned: Sequence[PlanResult], run: DeliveryRun, options: ApplyOptions, plan_options: PlanOptions
+    planned: Sequence[PlanResult], run: DeliveryRun, options: ApplyOptions
 ) -> Sequence[PlanResult]:
     """Return the plans that can be sent: unchanged if saved, not paused, within limits, replies read.
 
@@ -324,7 +305,7 @@ def _choose_sound(
         run.failures.accept_pauses(saved.knows_pause)
         planned = leave_out_paused(planned, run.failures)
         saved.require_unchanged(planned, run.failures.errors)
-        planned = run.bring_forward(planned, plan_options)
+        planned = run.bring_forward(planned)
     for line in describe_unread(planned):
         warn(line)
     planned = leave_out_refused(planned, run.failures, ". Nothing was sent")
@@ -350,14 +331,17 @@ def _leave_out_misdated(planned: Sequence[PlanResult], run: DeliveryRun) -> Sequ
     if apart_s is None or apart_s <= MOST_APART_S:
         return planned
     apart = write_duration(timedelta(seconds=round(apart_s)))
-    for item in timed:
-        error = LimitError(
+
+    def find_error(item: PlanResult) -> LimitError | None:
+        if item not in timed:
+            return None
+        return LimitError(
             f"{item.campaign.name}: its texts go by hours or dates, and this machine's clock is {apart} from "
             "the service's. Nothing of it was sent",
             hint="set this machine's clock (`runner doctor` compares them), then run the same command again",
         )
-        run.failures.add(item.campaign.file, item.campaign.name, error)
-    return [item for item in planned if item not in timed]
+
+    return leave_out(planned, run.failures, find_error)
 
 
 def _require_unchanged(planned: Sequence[PlanResult], saved: SavedPlan | None) -> None:
@@ -420,7 +404,7 @@ def _warn_of_failures(run: CampaignRun) -> None:
 
 def _find_exit_code(runs: Sequence[CampaignRun]) -> int:
     if any(run.unresolved for run in runs):
-        return UNKNOWN_OUTCOMES
+        return UnknownOutcomesError.exit_code
     if any(run.summary.pause for run in runs):
         return PausedError.exit_code
     if any(run.summary.final_reply for run in runs):

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any
 from runner.atomic_write import save_text
 from runner.errors import LimitError, MissingKeyError, RunnerError, SuppressionsError
 from runner.git.command import GitError
-from runner.ledger.files.suppressions import (
-    BOOK,
-    Amount,
-    ApprovalRequest,
-    read_approvals,
-    seal_book,
-    settle,
-)
+from runner.ledger.files.suppressions import BOOK, Amount, ApprovalRequest, read_approvals, seal_book, settle
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import APPROVALS_SUFFIX
 from runner.plan.approval import find_gap, find_latest, seal_plan
@@ -30,6 +23,7 @@ from runner.text.include import include_folder
 from runner.wording import count_words
 from runner.workflow.campaigns import show_path
 from runner.workflow.observer import warn
+from runner.workflow.plans.planning import leave_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -99,11 +93,8 @@ class ApprovalStore:
         """Return the file with a campaign's approvals."""
         return include_folder(campaign) / f"{self.target.name}{APPROVALS_SUFFIX}"
 
-    def cover(self, planned: Sequence[PlanResult]) -> list[Coverage]:
-        """Return the coverages of plans, in their order."""
-        return [self._cover(item) for item in planned]
-
-    def _cover(self, item: PlanResult) -> Coverage:
+    def cover(self, item: PlanResult) -> Coverage:
+        """Return the coverage of a plan."""
         sent, key = list_sent(item), self.key
         if key is None:
             return Coverage(item, None, _KEYLESS if sent else None)
@@ -217,11 +208,11 @@ def add_coverage(document: PlanDocument, coverages: Sequence[Coverage]) -> PlanD
 
 
 def _add_approval(campaign: PlannedCampaign, coverage: Coverage, digest: str) -> PlannedCampaign:
-    request, key = coverage.request, ApprovalStore(coverage.planned.target).key
+    request = coverage.request
     asked = AskedApproval(coverage.status, coverage.gap, None if request is None else request.to_dict())
     # Last, since it covers all the rest.
     said = campaign.replace(approval=asked).to_dict()
-    seal = None if key is None else seal_plan(key, said, digest)
+    seal = None if request is None else seal_plan(coverage.planned.key, said, digest)
     return campaign.replace(approval=asked.replace(seal=seal))
 
 
@@ -236,15 +227,14 @@ def leave_out_unapproved(
         LimitError: the only plan to send is not approved.
         RunnerError: approvals cannot be read.
     """
-    kept = []
-    for coverage in store.cover(planned):
-        item = coverage.planned
+
+    def find_error(item: PlanResult) -> LimitError | None:
+        coverage = store.cover(item)
         if coverage.status != "needed" or (coverage.request is None and is_given):
-            kept.append(item)
-            continue
-        error = LimitError(f"{item.campaign.name} is not approved: {coverage.gap}", hint=_HOW)
-        failures.add(item.campaign.file, item.campaign.name, error)
-    return kept
+            return None
+        return LimitError(f"{item.campaign.name} is not approved: {coverage.gap}", hint=_HOW)
+
+    return leave_out(planned, failures, find_error)
 
 
 def list_sent(item: PlanResult) -> list[str]:

@@ -376,16 +376,12 @@ def find_group_column(campaign: Campaign, name: str) -> NamedColumn:
 
 
 def _need_audience(campaign: Campaign, what: str) -> None:
-    missing = (
-        one
-        for one in campaign.recipients
-        if isinstance(one, FileRecipients) and one.url is None and not one.path.is_file()
-    )
-    for source in missing:
-        raise CampaignError(
-            f"{what} needs the audience of {campaign.name}, and there is no file {show_path(source.path)}",
-            hint="a report without it can be made",
-        )
+    for one in campaign.recipients:
+        if isinstance(one, FileRecipients) and one.url is None and not one.path.is_file():
+            raise CampaignError(
+                f"{what} needs the audience of {campaign.name}, and there is no file {show_path(one.path)}",
+                hint="a report without it can be made",
+            )
 
 
 def _find_language(campaign: Campaign) -> NamedColumn | None:

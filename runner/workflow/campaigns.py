@@ -12,6 +12,7 @@ from runner.campaign.load import load_campaign, read_names
 from runner.errors import CampaignError, RunnerError
 from runner.github.workflows import list_folders
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
+from runner.source.diagnostic import Problems
 from runner.source.storage import repository_root
 from runner.source.targets_file import CAMPAIGNS_FOLDER, TARGETS_FILE
 from runner.wording import count_words
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.campaign.model import Campaign
-    from runner.source.diagnostic import Diagnostic, Problems
+    from runner.source.diagnostic import Diagnostic
+    from runner.workflow.scope import Scope
 
 DEFAULT_FOLDER = Path(CAMPAIGNS_FOLDER)
 TESTS = "tests"
@@ -53,9 +55,9 @@ class Loaded:
     claimed: frozenset[str]
     where: str
 
-    def say_if_none(self, *, quiet: bool) -> None:
+    def say_if_none(self) -> None:
         """Print a note if there is no campaign."""
-        if not self.files and not quiet:
+        if not self.files:
             note(f"There is no campaign in {self.where}: nothing to do.")
 
 
@@ -135,22 +137,14 @@ def _add_problems(problems: Problems, found: Iterable[Diagnostic]) -> None:
 
 
 def load_campaigns(
-    paths: Sequence[Path],
-    allowed: Sequence[Path | str],
-    problems: Problems,
-    *,
-    needs_audience: bool = True,
-    identity: str = "",
-    keeps_rules: bool = True,
+    scope: Scope, problems: Problems, *, needs_audience: bool = True, keeps_rules: bool = True
 ) -> Loaded:
-    """Load campaign files; problems go to `problems`.
+    """Load a scope's campaign files; problems go to `problems`.
 
-    `paths` are files and folders, by default the default folder; `allowed` are further folders and URLs that
-    campaigns may read from. Unless `needs_audience`, a missing file of people is no error. `identity` is the
-    key of encrypted audiences, if there is one. Unless it `keeps_rules`, as where nothing is sent, bounds of
-    `targets.yaml` are left out.
+    Unless `needs_audience`, a missing file of people is no error. Unless it `keeps_rules`, as where nothing
+    is sent, bounds of `targets.yaml` are left out.
     """
-    files = find_campaign_files(paths)
+    files = find_campaign_files(scope.paths)
     loaded: dict[Path, Campaign] = {}
     faults: dict[Path, CampaignError] = {}
     claims: dict[Path, tuple[str, ...]] = {}
@@ -158,14 +152,14 @@ def load_campaigns(
         campaign, found = load_campaign(
             file,
             current=Path.cwd(),
-            allowed=tuple(allowed),
+            allowed=scope.allowed,
             needs_audience=needs_audience,
-            identity=identity,
+            identity=scope.identity,
             keeps_rules=keeps_rules,
         )
         _add_problems(problems, found)
         if campaign is None:
-            claims[file] = read_names(file, current=Path.cwd(), allowed=tuple(allowed))
+            claims[file] = read_names(file, current=Path.cwd(), allowed=scope.allowed)
             faults[file] = describe_errors(file, sum(one.severity == "error" for one in found))
             continue
         claims[file] = (campaign.name, *campaign.renamed_from)
@@ -178,8 +172,22 @@ def load_campaigns(
         tuple(campaign for campaign in loaded.values() if named[campaign.name] is campaign),
         faults,
         frozenset(name for names in claims.values() for name in names),
-        ", ".join(map(str, paths or (DEFAULT_FOLDER,))),
+        ", ".join(map(str, scope.paths or (DEFAULT_FOLDER,))),
     )
+
+
+def load_valid_campaigns(scope: Scope) -> tuple[Campaign, ...]:
+    """Load a scope's campaigns; show problems of their files.
+
+    Raises:
+        InvalidCampaignError: there are errors, which have been shown.
+        RunnerError: there is no campaign, and the folder is not one for campaigns.
+    """
+    problems = Problems()
+    loaded = load_campaigns(scope, problems)
+    loaded.say_if_none()
+    refuse_errors(problems)
+    return loaded.campaigns
 
 
 def _refuse_rivals(
@@ -214,20 +222,15 @@ def _read_elsewhere(files: Sequence[Path]) -> dict[Path, tuple[str, ...]]:
 
 def find_campaign_file(lockfile: Path, target: str) -> Path | None:
     """Return the campaign file beside a lockfile; None if it is gone."""
-    return next(iterate_beside(lockfile, target), None)
+    stem = lockfile.name.removesuffix(f".{target}.lock.json")
+    files = (lockfile.with_name(f"{stem}{ending}") for ending in sorted(ENDINGS))
+    return next(filter(Path.is_file, files), None)
 
 
 def find_named(folder: Path, name: str) -> Path | None:
     """Return the campaign file in a folder, not below it, that has a name; None if there is none."""
     files = (file for file in sorted(folder.iterdir()) if _is_campaign(file, folder))
     return next((file for file in files if read_names(file, current=Path.cwd())[:1] == (name,)), None)
-
-
-def iterate_beside(lockfile: Path, target: str) -> Iterator[Path]:
-    """Yield the campaign files beside a lockfile: at most one of each ending."""
-    stem = lockfile.name.removesuffix(f".{target}.lock.json")
-    files = (lockfile.with_name(f"{stem}{ending}") for ending in sorted(ENDINGS))
-    return (file for file in files if file.is_file())
 
 
 def describe_errors(file: Path, count: int) -> CampaignError:
@@ -263,12 +266,12 @@ class InvalidCampaignError(CampaignError):
         self.problems = problems
 
 
-def refuse_errors(problems: Problems, *, quiet: bool) -> None:
+def refuse_errors(problems: Problems) -> None:
     """Show problems on standard error, and stop if there are errors among them.
 
     Raises:
         InvalidCampaignError: there are errors.
     """
-    show_problems(problems, quiet=quiet)
+    show_problems(problems)
     if problems.error_count:
         raise InvalidCampaignError(problems)

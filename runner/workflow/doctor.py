@@ -21,7 +21,6 @@ from runner.workflow.workspace.workspace import Workspace, default_ledger_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from runner.service.target import Target
     from runner.workflow.scope import Scope
@@ -75,10 +74,7 @@ def examine(scope: Scope) -> Examination:
 
     What cannot be looked at is a check that failed, with the reason.
     """
-    checks = [
-        *_try("campaigns", lambda: _check_campaigns(scope)),
-        *_try("git", _check_git),
-    ]
+    checks = [*_try("campaigns", lambda: _check_campaigns(scope)), *_try("git", _check_git)]
     try:
         workspace = Workspace.open(scope)
     except RunnerError as error:
@@ -106,19 +102,13 @@ def _fail(name: str, error: RunnerError) -> Check:
 
 def _check_campaigns(scope: Scope) -> list[Check]:
     problems = Problems()
-    loaded = load_campaigns(scope.paths, scope.allowed, problems, identity=scope.identity)
+    loaded = load_campaigns(scope, problems)
     errors = sum(problem.severity == "error" for problem in problems)
     said = f"{count_words(len(loaded.files), 'file')} in {loaded.where or DEFAULT_FOLDER}"
-    if errors:
-        return [
-            Check(
-                "campaigns",
-                "error",
-                f"{said}, {count_words(errors, 'error')}",
-                "`runner validate` lists them",
-            )
-        ]
-    return [Check("campaigns", "ok", said)]
+    if not errors:
+        return [Check("campaigns", "ok", said)]
+    found = f"{said}, {count_words(errors, 'error')}"
+    return [Check("campaigns", "error", found, "`runner validate` lists them")]
 
 
 def _check_git() -> list[Check]:
@@ -150,7 +140,8 @@ def _check_ledger(workspace: Workspace) -> list[Check]:
     # The path of the default ledger would show where somebody's home is.
     is_default = workspace.ledger_url == default_ledger_url()
     place = ".runner/ledger.sqlite" if is_default else show_url(workspace.ledger_url)
-    if is_default and not os.access(_find_parent(state_folder()), os.W_OK):
+    folder = state_folder()
+    if is_default and not os.access(folder if folder.exists() else folder.parent, os.W_OK):
         return [Check("ledger", "error", f"{place} cannot be written", "this user needs to write there")]
     if not Ledger.exists(workspace.ledger_url):
         return [Check("ledger", "ok", f"{place}, made on first use")]
@@ -161,10 +152,6 @@ def _check_ledger(workspace: Workspace) -> list[Check]:
     with Ledger(workspace.ledger_url) as ledger:
         ledger.check_writable()
     return [Check("ledger", "ok", f"{place}, readable and writable")]
-
-
-def _find_parent(folder: Path) -> Path:
-    return folder if folder.exists() else folder.parent
 
 
 def _check_service(workspace: Workspace) -> list[Check]:
@@ -179,11 +166,7 @@ def _check_service(workspace: Workspace) -> list[Check]:
     answers = Check("service", "ok", f"answers in {elapsed_s * 1000:.0f} ms, and takes the credentials")
     if workspace.target.name == SANDBOX or apart_s is None:
         return [answers]
-    return [answers, _check_clock(apart_s)]
-
-
-def _check_clock(apart_s: float) -> Check:
-    if apart_s > FAR_S:
-        hint = "set this machine's clock: hours and waits are kept by it"
-        return Check("clock", "warning", f"{apart_s:.0f} s apart from the service's", hint)
-    return Check("clock", "ok", f"agrees with the service's to {FAR_S:.0f} s")
+    if apart_s <= FAR_S:
+        return [answers, Check("clock", "ok", f"agrees with the service's to {FAR_S:.0f} s")]
+    hint = "set this machine's clock: hours and waits are kept by it"
+    return [answers, Check("clock", "warning", f"{apart_s:.0f} s apart from the service's", hint)]

@@ -16,7 +16,7 @@ from runner.workflow.campaigns import (
     refuse_errors,
     show_path,
 )
-from runner.workflow.observer import note, show_problems, tell_left_out, warn
+from runner.workflow.observer import show_problems, tell_left_out, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 
 _Result = TypeVar("_Result")
-_GRAVE = (4, 5, 7)
+GRAVE = (4, 5, 7)
 """Exit codes that end up as the command's, the gravest first."""
-_PARTLY_DONE = 3
+PARTLY_DONE = 3
+"""The exit code if some of it was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +48,18 @@ class Failures:
     """Failures of single campaigns of a command.
 
     The error of an only campaign ends the command. Of several campaigns, the failed one is left out with its
-    error shown. Errors that concern all campaigns always end the command, and every error does if `is_apart`
-    is false. With `is_tolerant` an error of any campaign leaves it out, also the only one.
+    error shown. Errors that concern all campaigns always end the command. With `is_tolerant` an error of any
+    campaign leaves it out, also the only one.
 
     `total` is the number of the command's campaigns; `problems` are those found and shown so far; `claimed`
     has the names, also former ones, of all campaigns that were loaded or left out; `campaigns` are the loaded
     ones. With `accepts_sealed` campaigns whose audience cannot be read here are no failures.
     """
 
-    def __init__(self, *, is_apart: bool = True, is_tolerant: bool = False) -> None:
-        self._is_apart = is_apart
+    def __init__(self, *, is_tolerant: bool = False, accepts_sealed: bool = False) -> None:
         self.is_tolerant = is_tolerant
         self._found: dict[Path, Failure] = {}
-        self.accepts_sealed = False
+        self._accepts_sealed = accepts_sealed
         self.total = 0
         self._is_known_pause: Callable[[Path], bool] = lambda _: False
         self.problems = Problems()
@@ -110,28 +110,21 @@ class Failures:
             RunnerError: there is no campaign.
         """
         found = Problems()
-        loaded = load_campaigns(
-            scope.paths,
-            scope.allowed,
-            found,
-            needs_audience=needs_audience,
-            identity=scope.identity,
-            keeps_rules=keeps_rules,
-        )
-        loaded.say_if_none(quiet=scope.quiet)
+        loaded = load_campaigns(scope, found, needs_audience=needs_audience, keeps_rules=keeps_rules)
+        loaded.say_if_none()
         self.claimed, self.campaigns = loaded.claimed, loaded.campaigns
         self.total = len(loaded.files)
         if loaded.faults.keys() - self._found.keys():
-            self._leave_out_faulty(loaded, found, quiet=scope.quiet)
+            self._leave_out_faulty(loaded, found)
         elif not loaded.faults and problems is not None:
             problems.merge(found)
         elif not loaded.faults:
-            self._show(found, quiet=scope.quiet)
+            self._show(found)
         return tuple(campaign for campaign in loaded.campaigns if campaign.file not in self._found)
 
-    def _leave_out_faulty(self, loaded: Loaded, found: Problems, *, quiet: bool) -> None:
+    def _leave_out_faulty(self, loaded: Loaded, found: Problems) -> None:
         # Imported here: the planner is slow to import, and most commands plan nothing.
-        from runner.workflow.checking.audience_problems import find_audience_problems
+        from runner.workflow.checking.validate import find_audience_problems
 
         is_apart = self._keeps_apart(InvalidCampaignError(found))
         for campaign in loaded.campaigns:
@@ -139,15 +132,13 @@ class Failures:
             if not is_apart or campaign.file in loaded.faults:
                 find_audience_problems(campaign, found)
         if not is_apart:
-            refuse_errors(found, quiet=quiet)
-        self._show(found, quiet=quiet)
+            refuse_errors(found)
+        self._show(found)
         names = {campaign.file: campaign.name for campaign in loaded.campaigns}
         for file, error in loaded.faults.items():
             self.add(file, names.get(file), error)
 
-    def conclude_check(
-        self, problems: Problems, invalid: Iterable[tuple[Campaign, Problems]], *, quiet: bool
-    ) -> None:
+    def conclude_check(self, problems: Problems, invalid: Iterable[tuple[Campaign, Problems]]) -> None:
         """Show problems found while planning, and leave out invalid campaigns.
 
         Raises:
@@ -155,9 +146,9 @@ class Failures:
         """
         if not self._keeps_apart(InvalidCampaignError(problems)):
             self.problems.merge(problems)
-            refuse_errors(problems, quiet=quiet)
+            refuse_errors(problems)
             return
-        self._show(problems, quiet=quiet)
+        self._show(problems)
         for campaign, own in invalid:
             self.add(campaign.file, campaign.name, describe_errors(campaign.file, own.error_count))
 
@@ -186,22 +177,20 @@ class Failures:
 
     def end(self, error: RunnerError) -> None:
         """Leave all campaigns out for an error that concerns all of them; show it once."""
-        warn(error.message)
-        if error.hint:
-            note(f"  {error.hint}")
+        warn(error.message, error.hint)
         for one in self.campaigns:
             self._found.setdefault(one.file, Failure(one.file, one.name, error))
 
     def _is_accepted(self, file: Path, error: RunnerError) -> bool:
-        if self.accepts_sealed and isinstance(error, SealedAudienceError):
+        if self._accepts_sealed and isinstance(error, SealedAudienceError):
             return True
         return isinstance(error, PausedError) and self._is_known_pause(file)
 
     def _keeps_apart(self, error: RunnerError) -> bool:
-        return self.is_tolerant or (self._is_apart and self.total > 1 and error.is_of_one_campaign)
+        return self.is_tolerant or (self.total > 1 and error.is_of_one_campaign)
 
-    def _show(self, problems: Problems, *, quiet: bool) -> None:
-        show_problems(problems, quiet=quiet)
+    def _show(self, problems: Problems) -> None:
+        show_problems(problems)
         self.problems.merge(problems)
 
     def find_exit_code(self, code: int | None) -> int:
@@ -218,12 +207,12 @@ class Failures:
             codes.add(code)
         if not codes:
             return 0
-        for grave in _GRAVE:
+        for grave in GRAVE:
             if grave in codes:
                 return grave
         if len(codes) == 1:
             return codes.pop()
-        return 1 if codes.isdisjoint((0, _PARTLY_DONE)) else _PARTLY_DONE
+        return 1 if codes.isdisjoint((0, PARTLY_DONE)) else PARTLY_DONE
 
     def describe(self) -> tuple[FailedCampaign, ...]:
         """Return the left-out campaigns for a document."""
@@ -241,6 +230,18 @@ class Failures:
             for failure in self._found.values()
         ]
         return write_table(("left out", "why", "what to do"), rows) if rows else ""
+
+
+class HasFailures:
+    """A result for several campaigns, some of which may have failed."""
+
+    __slots__ = ()
+    failures: Failures
+
+    @property
+    def left_out(self) -> tuple[Failure, ...]:
+        """The campaigns that were left out, each with its error."""
+        return self.failures.found
 
 
 def write_problem_table(problems: Iterable[Diagnostic]) -> str:

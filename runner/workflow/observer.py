@@ -34,7 +34,12 @@ class _Silence:
 
 
 class Observer:
-    """A receiver of a use case's messages. This one does nothing: override the methods you need."""
+    """A receiver of a use case's messages. This one does nothing: override the methods you need.
+
+    One that `is_quiet` gets no notes, no progress, and no problems that are warnings alone.
+    """
+
+    is_quiet = False
 
     def note(self, text: str) -> None:
         """Receive a remark of one or more sentences."""
@@ -65,6 +70,7 @@ class Observer:
 _hearing: ContextVar[Observer] = ContextVar("hearing")
 _everywhere = [Observer()]
 """The observer of threads without their own."""
+_is_hushed: ContextVar[bool] = ContextVar("is_hushed", default=False)
 
 
 @contextmanager
@@ -82,18 +88,36 @@ def observe_everywhere(observer: Observer) -> None:
     _everywhere[0] = observer
 
 
+@contextmanager
+def hushing() -> Iterator[None]:
+    """Have the observer be quiet within this context."""
+    token = _is_hushed.set(True)
+    try:
+        yield
+    finally:
+        _is_hushed.reset(token)
+
+
 def _find_observer() -> Observer:
     return _hearing.get(_everywhere[0])
 
 
+def is_quiet() -> bool:
+    """Return whether the observer gets only warnings and errors."""
+    return _is_hushed.get() or _find_observer().is_quiet
+
+
 def note(text: str) -> None:
-    """Pass a remark to the observer."""
-    _find_observer().note(text)
+    """Pass a remark to the observer, unless it is quiet."""
+    if not is_quiet():
+        _find_observer().note(text)
 
 
-def warn(text: str) -> None:
-    """Pass a warning to the observer."""
+def warn(text: str, remedy: str | None = None) -> None:
+    """Pass a warning to the observer, and the remedy, if there is one, as a remark on it."""
     _find_observer().warn(text)
+    if remedy:
+        _find_observer().note(f"  {remedy}")
 
 
 def hand_over(text: str) -> None:
@@ -101,9 +125,9 @@ def hand_over(text: str) -> None:
     _find_observer().hand_over(text)
 
 
-def show_problems(problems: Problems, *, quiet: bool) -> None:
-    """Pass problems of campaign files to the observer; only errors if `quiet`."""
-    if not quiet or problems.error_count:
+def show_problems(problems: Problems) -> None:
+    """Pass problems of campaign files to the observer; to a quiet one if there are errors."""
+    if problems.error_count or not is_quiet():
         _find_observer().show_problems(problems)
 
 
@@ -112,9 +136,9 @@ def tell_left_out(words: str, error: RunnerError) -> None:
     _find_observer().leave_out(words, error)
 
 
-def show_progress(title: str, total: int | None, *, quiet: bool) -> AbstractContextManager[Progress]:
-    """Return a context that passes progress to the observer, unless `quiet`."""
-    return nullcontext(_Silence()) if quiet else _find_observer().show_progress(title, total)
+def show_progress(title: str, total: int | None) -> AbstractContextManager[Progress]:
+    """Return a context that passes progress to the observer, unless it is quiet."""
+    return nullcontext(_Silence()) if is_quiet() else _find_observer().show_progress(title, total)
 
 
 def stop_on_interrupt(stop: threading.Event) -> AbstractContextManager[None]:

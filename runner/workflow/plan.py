@@ -16,18 +16,17 @@ from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
 from runner.view.blocks import Items, Sentence
 from runner.view.html import Shown
-from runner.wording import count_words
+from runner.wording import count_people, count_words
 from runner.workflow.approval_coverage import ApprovalStore, add_coverage, find_status
 from runner.workflow.campaigns import DEFAULT_FOLDER
 from runner.workflow.documents import describe_plans, show_launches
-from runner.workflow.failures import Failures
-from runner.workflow.observer import note, warn
-from runner.workflow.plans.changes import list_changed
-from runner.workflow.plans.cluster_planning import ClusterPlanning, choose_cluster
+from runner.workflow.failures import Failures, HasFailures
+from runner.workflow.observer import hushing, note, warn
+from runner.workflow.plans.cluster_planning import choose_cluster
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.plan_blocks import show_plans, summary_line
-from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns
+from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, list_changed, plan_campaigns
 from runner.workflow.plans.saved import SavedPlan, dump_plan, save_plan
 from runner.workflow.scope import Scope
 from runner.workflow.workspace.workspace import Workspace
@@ -41,9 +40,8 @@ if TYPE_CHECKING:
     from runner.plan.model import CampaignPlan
     from runner.view.blocks import Block
     from runner.workflow.approval_coverage import Coverage
-    from runner.workflow.failures import Failure
     from runner.workflow.plans.planning import PlanResult
-    from runner.workflow.review.reviewers import Asking
+    from runner.workflow.review.approving import Asking
 
 _LIVE = ("RUNNER_BASE_URL", "RUNNER_USERNAME", "RUNNER_API_KEY", "RUNNER_TARGET")
 
@@ -80,7 +78,7 @@ class PlanWishes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectPlan(Described, Shown):
+class ProjectPlan(Described, Shown, HasFailures):
     """The plans of campaigns, made together at one moment; iterates over them.
 
     Passing it to `apply` approves it: exactly this is sent, or nothing.
@@ -112,11 +110,6 @@ class ProjectPlan(Described, Shown):
     def summary(self) -> str:
         """A one-sentence summary."""
         return summary_line(self.planned) if self.planned else "Nothing to send."
-
-    @property
-    def left_out(self) -> tuple[Failure, ...]:
-        """The campaigns that are left out, each with its error."""
-        return self.failures.found
 
     @property
     def digest(self) -> str:
@@ -162,7 +155,7 @@ class DueMessage(NamedTuple):
 
     def describe(self) -> str:
         """Return what is due, and what sends it, in a sentence."""
-        people = count_words(self.people, "person", "people")
+        people = count_people(self.people)
         return (
             f"Due from now on: {self.campaign}/{self.message}, to up to {people}. "
             "Next: `runner reconcile`, then `runner apply`."
@@ -177,7 +170,8 @@ def find_due_message(now: datetime, environ: Mapping[str, str]) -> DueMessage | 
     if not DEFAULT_FOLDER.is_dir():
         return None
     own = {name: value for name, value in environ.items() if not name.startswith(_LIVE)}
-    plan = plan_project(Scope(target=SANDBOX, quiet=True, environ=own), PlanWishes())
+    with hushing():
+        plan = plan_project(Scope(target=SANDBOX, environ=own), PlanWishes())
     found = (
         DueMessage(one.first, item.campaign.name, message.id, one.recipients.most)
         for item in plan.planned
@@ -197,95 +191,64 @@ def plan_project(scope: Scope, wishes: PlanWishes) -> ProjectPlan:
     workspace = Workspace.open(scope)
     cluster = choose_cluster(scope, workspace, wishes.limit)
     moment = wishes.now or workspace.now()
-    options = PlanOptions(
-        wishes.only,
-        wishes.limit,
-        workspace.target.recipients_per_send,
-        prices=workspace.target.prices,
-    )
     wishes.check(is_clustered=cluster is not None)
-    return _Planning(scope, workspace, wishes, options, moment, cluster, Failures()).plan()
-
-
-@dataclass(frozen=True, slots=True)
-class _Planning:
-    """The inputs of planning."""
-
-    scope: Scope
-    workspace: Workspace
-    wishes: PlanWishes
-    options: PlanOptions
-    moment: datetime
-    cluster: ClusterPlanning | None
-    failures: Failures
-
-    def plan(self) -> ProjectPlan:
-        """Plan campaigns in this process, or on a cluster."""
-        workspace, wishes, failures, cluster = self.workspace, self.wishes, self.failures, self.cluster
-        with workspace.open_ledger_for_reading() as opened, ExitStack() as stack:
-            reader = PlanContextReader(workspace, opened, self.moment)
-            planned = plan_campaigns(
-                workspace,
-                self.scope,
-                self.options,
-                partial(workspace.read_record, opened),
-                reader,
-                failures,
-                begin=partial(cluster.begin, stack, reader, keeps_launches=False) if cluster else None,
-                names=RecordNames(workspace, opened),
-            )
-            changed = list_changed(opened, workspace.key, planned)
-            warn_of_known_tags(workspace, opened, planned)
-            workspace.say_risks(opened, quiet=self.scope.quiet)
-        document = describe_plans(planned, now=format_moment(self.moment))
-        document, coverages, asking = self._cover(planned, document)
-        manifest = dump_plan(document, self.options)
-        self._save(planned, document, manifest)
-        if wishes.with_launches:
-            document = show_launches(document, planned)
-        return ProjectPlan(
-            planned=tuple(planned),
-            failures=failures,
-            changed=changed,
-            coverages=tuple(coverages),
-            asking=asking,
-            document=document.replace(failures=failures.describe()),
-            _manifest=manifest,
+    options, failures = PlanOptions(wishes.only, wishes.limit), Failures()
+    with workspace.open_ledger_for_reading() as opened, ExitStack() as stack:
+        reader = PlanContextReader(workspace, opened, moment)
+        planned = plan_campaigns(
+            scope,
+            options,
+            partial(workspace.read_record, opened),
+            reader,
+            failures,
+            begin=partial(cluster.begin, stack, reader, keeps_launches=False) if cluster else None,
+            names=RecordNames(workspace, opened),
         )
-
-    def _save(self, planned: Sequence[PlanResult], document: PlanDocument, manifest: str) -> None:
-        """Save the plans if requested."""
-        out = self.wishes.out
-        if out is None or (not planned and self.failures.total):
-            return
-        save_plan(manifest, out)
-        if not self.scope.quiet:
-            note(f"Saved to {out}. Send exactly this with: runner apply --plan {out}")
-            note(f"Plan digest: {document.plan_digest}")
-
-    def _cover(
-        self, planned: Sequence[PlanResult], document: PlanDocument
-    ) -> tuple[PlanDocument, Sequence[Coverage], Asking | None]:
-        """Return the document with the plans' approval states, and these, where approvals are used.
-
-        A job's plan that needs an approval comes with whether reviewers are asked.
-        """
-        store = ApprovalStore(self.workspace.target, self.workspace.state, is_tolerant=True)
-        is_job = self.wishes.is_job
-        coverages, asking = store.cover(planned), None
-        if is_job and find_status(coverages) == "needed":
-            # Only jobs that ask for approvals need GitHub.
-            from runner.workflow.review.reviewers import plan_asking
-
-            digest = document.plan_digest
-            asking = plan_asking(digest, store.find_denial(planned, digest))
-        earlier = UNSET if asking is None or asking.earlier is None else asking.earlier
-        document = add_coverage(document, coverages).replace(earlier=earlier)
-        is_told = is_job or store.is_used((item.campaign for item in planned), self.scope.environ)
-        return document, (coverages if is_told else []), asking
+        changed = list_changed(opened, workspace.key, planned)
+        warn_of_known_tags(workspace, opened, planned)
+        workspace.say_risks(opened)
+    document = describe_plans(planned, now=format_moment(moment))
+    document, coverages, asking = _cover(workspace, planned, document, is_job=wishes.is_job)
+    manifest = dump_plan(document, options)
+    if wishes.out is not None and (planned or not failures.total):
+        save_plan(manifest, wishes.out)
+        note(f"Saved to {wishes.out}. Send exactly this with: runner apply --plan {wishes.out}")
+        note(f"Plan digest: {document.plan_digest}")
+    if wishes.with_launches:
+        document = show_launches(document, planned)
+    return ProjectPlan(
+        planned=tuple(planned),
+        failures=failures,
+        changed=changed,
+        coverages=tuple(coverages),
+        asking=asking,
+        document=document.replace(failures=failures.describe()),
+        _manifest=manifest,
+    )
 
 
-def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Sequence[PlanResult]) -> None:
+def _cover(
+    workspace: Workspace, planned: Sequence[PlanResult], document: PlanDocument, *, is_job: bool
+) -> tuple[PlanDocument, Sequence[Coverage], Asking | None]:
+    """Return the document with the plans' approval states, and these, where approvals are used.
+
+    A job's plan that needs an approval comes with whether reviewers are asked.
+    """
+    store = ApprovalStore(workspace.target, workspace.state, is_tolerant=True)
+    coverages, asking = list(map(store.cover, planned)), None
+    if is_job and find_status(coverages) == "needed":
+        # Only jobs that ask for approvals need GitHub.
+        from runner.workflow.review.approving import plan_asking
+
+        digest = document.plan_digest
+        asking = plan_asking(digest, store.find_denial(planned, digest))
+    earlier = UNSET if asking is None or asking.earlier is None else asking.earlier
+    document = add_coverage(document, coverages).replace(earlier=earlier)
+    is_told = is_job or store.is_used((item.campaign for item in planned), workspace.environ)
+    return document, (coverages if is_told else []), asking
+
+
+def warn_of_known_tags(workspace: Workspace, ledger: Ledger, planned: Sequence[PlanResult]) -> None:
     """Warn of campaigns that look new although the service knows launches under their tags.
 
     This takes one cheap request for each tag of campaigns with an empty record.
@@ -299,7 +262,8 @@ def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Seq
             for item in new:
                 messages = item.plan.messages
                 for tag in sorted({tag for one in messages for tag in item.campaign.list_tags(one.id)}):
-                    known = _count_recorded(ledger, workspace.target.name, tag)
+                    with ledger.reading() as connection:
+                        known = len(list_known(connection, workspace.target.name, [tag], since=""))
                     counted = client.count_launches(tag)
                     if counted is None:
                         note(f"The service does not say how many launches it knows under the tag {tag!r}.")
@@ -307,13 +271,6 @@ def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Seq
                         warn(_known_tag_words(item.campaign.name, tag, counted - known))
     except ServiceError as error:
         note(f"Whether the service knows these campaigns could not be asked: {error.message}")
-
-
-def _count_recorded(ledger: Ledger | None, target: str, tag: str) -> int:
-    if ledger is None:
-        return 0
-    with ledger.reading() as connection:
-        return len(list_known(connection, target, [tag], since=""))
 
 
 def _known_tag_words(name: str, tag: str, count: int) -> str:

@@ -17,10 +17,9 @@ from runner.reconcile.campaign import ReconcileCounts, reconcile_campaign
 from runner.reconcile.launches import ReconcileContext
 from runner.telemetry import measure, span
 from runner.wording import count_words
-from runner.workflow.delivery.gone import find_gone, say_gone
-from runner.workflow.failures import Failures
+from runner.workflow.failures import PARTLY_DONE, Failures, HasFailures
 from runner.workflow.observer import note, show_progress, warn
-from runner.workflow.workspace.workspace import Workspace
+from runner.workflow.workspace.workspace import Workspace, find_gone, say_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,11 +28,9 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.reconcile.campaign import ReconcileSummary
     from runner.service.client import ServiceClient
-    from runner.workflow.failures import Failure
     from runner.workflow.scope import Scope
 
 
-_PARTLY = 3
 _SHOWN = 5
 
 
@@ -45,13 +42,11 @@ class ReconcileOptions:
         full: read every result again.
         accept: accept the service's list as complete, whatever its counts.
         drops: remove results that the service no longer lists; this reads all.
-        quiet: show no progress.
     """
 
     full: bool = False
     accept: bool = False
     drops: bool = False
-    quiet: bool = False
 
 
 class AccountOutcome(Part, frozen=True):
@@ -99,7 +94,7 @@ class Reconciliation(Document, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReconcileResult(Described):
+class ReconcileResult(Described, HasFailures):
     """The result of reconciling: summaries by campaign; iterates over the campaigns.
 
     `gone` names the campaigns whose files are gone, which are reconciled, too. There is no `account` without
@@ -136,7 +131,7 @@ class ReconcileResult(Described):
         if recorded and not whole:
             return 1
         is_read = self.account is None or self.account.lacking == 0
-        return _PARTLY if unread or not is_read else 0
+        return PARTLY_DONE if unread or not is_read else 0
 
     @property
     def next_step(self) -> str | None:
@@ -148,32 +143,21 @@ class ReconcileResult(Described):
         return "`runner reconcile` again, once people have answered"
 
     @property
-    def left_out(self) -> tuple[Failure, ...]:
-        """The campaigns that were left out, each with its error."""
-        return self.failures.found
-
-    @property
     def document(self) -> Reconciliation:
         """The result as a document."""
         return Reconciliation(tuple(self), self.account, self.gone, self.failures.describe())
 
 
-def reconcile_project(
-    scope: Scope, *, full: bool = False, accept: bool = False, drops: bool = False
-) -> ReconcileResult:
-    """Copy counts and results of launches to the ledger, and warn of inconsistencies.
-
-    The flags are those of `ReconcileOptions`.
-    """
+def reconcile_project(scope: Scope, options: ReconcileOptions) -> ReconcileResult:
+    """Copy counts and results of launches to the ledger, and warn of inconsistencies."""
     workspace = Workspace.open(scope, asks_service=True)
     failures = Failures()
     campaigns = failures.load(scope, keeps_rules=False)
     with workspace.open_ledger() as opened:
         gone = find_gone(workspace, scope, opened, failures.claimed)
-        say_gone(workspace, gone, quiet=scope.quiet)
+        say_gone(workspace, gone)
         failures.total += len(gone)
-        how = ReconcileOptions(full, accept, drops, scope.quiet)
-        found = reconcile_and_warn(workspace, opened, [*campaigns, *gone], failures, how)
+        found = reconcile_and_warn(workspace, opened, [*campaigns, *gone], failures, options)
         workspace.files.share(opened)
     return replace(found, gone=tuple(campaign.name for campaign in gone))
 
@@ -201,12 +185,8 @@ def reconcile_and_warn(
                 result.summaries[campaign.name] = summary
                 _warn_of_differences(campaign.name, summary)
         account = run.read_account(sum(one.new_results for one in result.summaries.values()))
-    target = workspace.target.name
-    _warn_of_account(account, target)
-    _warn_of_doubtful(result.summaries, target)
-    with ledger.reading() as connection:
-        asking = len(list_opt_ins(connection, target))
-    _tell_of_returning(asking, target)
+    _warn_of_account(account, workspace.target.name)
+    _warn_of_replies(ledger, workspace.target.name, result.summaries)
     return replace(result, account=account)
 
 
@@ -251,7 +231,7 @@ class _Run:
         )
         self._contexts[campaign_id] = context
         with (
-            show_progress(f"Reconciling {campaign.name}", None, quiet=options.quiet) as progress,
+            show_progress(f"Reconciling {campaign.name}", None) as progress,
             span("reconcile", **names),
         ):
             shown = replace(context, observe_progress=progress.advance)
@@ -261,9 +241,7 @@ class _Run:
             with workspace.hold_lock(self.ledger, campaign):
                 rewrite_lockfile(self.ledger, workspace.identify(campaign), campaign_id)
         except RunLockedError as error:
-            # That run writes it.
-            if not options.quiet:
-                note(f"{error.message}; the lockfile is left to that run.")
+            note(f"{error.message}; the lockfile is left to that run.")
         return summary
 
 
@@ -343,15 +321,8 @@ def _warn_of_account(account: AccountOutcome, target: str) -> None:
         )
 
 
-def _tell_of_returning(asking: int, target: str) -> None:
-    if asking:
-        replies = count_words(asking, "reply asks", "replies ask")
-        note(
-            f"{replies} for texts again on {target}; nobody is let in until you decide: `runner optouts list`"
-        )
-
-
-def _warn_of_doubtful(summaries: dict[str, ReconcileSummary], target: str) -> None:
+def _warn_of_replies(ledger: Ledger, target: str, summaries: dict[str, ReconcileSummary]) -> None:
+    """Name replies that wait for a decision."""
     # This counts the whole target, so the last campaign's count includes all.
     waiting = max((summary.doubtful for summary in summaries.values()), default=0)
     if waiting:
@@ -359,4 +330,11 @@ def _warn_of_doubtful(summaries: dict[str, ReconcileSummary], target: str) -> No
         warn(
             f"{replies} like an opt-out on {target}, and nobody who wrote so is texted until you decide: "
             "run `runner optouts list --show-replies`"
+        )
+    with ledger.reading() as connection:
+        asking = len(list_opt_ins(connection, target))
+    if asking:
+        replies = count_words(asking, "reply asks", "replies ask")
+        note(
+            f"{replies} for texts again on {target}; nobody is let in until you decide: `runner optouts list`"
         )

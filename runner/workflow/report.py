@@ -18,7 +18,7 @@ from runner.view.html import embed_page, write_html
 from runner.wording import count_words
 from runner.workflow.campaign_report import CampaignReporter, ReportOptions, find_group_column, list_waves
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, load_campaigns
-from runner.workflow.failures import Failures
+from runner.workflow.failures import Failures, HasFailures
 from runner.workflow.observer import warn
 from runner.workflow.workspace.workspace import Workspace
 
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from runner.campaign.model import Campaign
-    from runner.ledger.database import Ledger
     from runner.report.columns.file_columns import Shape
     from runner.report.model import CampaignReport
-    from runner.workflow.failures import Failure
     from runner.workflow.scope import Scope
 
 
@@ -90,7 +88,7 @@ class ReportResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectReport:
+class ProjectReport(HasFailures):
     """The reports of a project, in order."""
 
     reports: tuple[ReportResult, ...]
@@ -115,11 +113,6 @@ class ProjectReport:
         known = ", ".join(one.campaign for one in self.reports) or "none"
         others = "; `left_out` says why others are missing" if self.left_out else ""
         raise UsageError(f"there is no report of {campaign!r}", hint=f"known: {known}{others}")
-
-    @property
-    def left_out(self) -> tuple[Failure, ...]:
-        """The campaigns without a report, each with its error."""
-        return self.failures.found
 
     @property
     def score(self) -> float | None:
@@ -177,17 +170,22 @@ def report_project(
     check_columns(campaigns, options)
     code = 0
     if is_reconciled:
-        campaigns, code = _reconcile(workspace, scope, campaigns, failures)
+        campaigns, code = _reconcile(workspace, campaigns, failures)
     with workspace.open_ledger_for_reading() as present:
 
-        def report(one: Campaign) -> CampaignReport:
+        def report(one: Campaign, options: ReportOptions) -> CampaignReport:
             return CampaignReporter(workspace, present, one, options).report()
 
-        made = [failures.attempt(one, partial(report, one)) for one in campaigns]
+        made = [failures.attempt(one, partial(report, one, options)) for one in campaigns]
         pairs = [(found, one) for found, one in zip(made, campaigns, strict=True) if found is not None]
-        waves = [*_report_waves(workspace, present, scope, campaigns)]
-        for _, one in pairs:
-            waves += _report_own_waves(workspace, present, one, options.wave)
+        others = [(one, ReportOptions()) for one in _find_series(scope, campaigns)]
+        others += [
+            (one, ReportOptions(wave=wave))
+            for _, one in pairs
+            for wave in (list_waves(workspace, present, one) if one.wave else ())
+            if wave != (options.wave or one.wave)
+        ]
+        waves = [found for one, how in others for found in _compare(report, one, how)]
     own = [(found, _name_series(one)) for found, one in pairs]
     linked = link_series([*own, *waves])[: len(own)]
     reports = tuple(map(ReportResult, linked))
@@ -199,23 +197,19 @@ def report_project(
 
 
 def _reconcile(
-    workspace: Workspace, scope: Scope, campaigns: Sequence[Campaign], failures: Failures
+    workspace: Workspace, campaigns: Sequence[Campaign], failures: Failures
 ) -> tuple[Sequence[Campaign], int]:
     """Update the ledger; return the campaigns that were reconciled, and the exit code."""
     # Imported here: it is a third of the start-up time, and most reports do not need it.
     from runner.workflow.reconcile import ReconcileOptions, reconcile_and_warn
 
     with workspace.open_ledger() as opened:
-        found = reconcile_and_warn(
-            workspace, opened, campaigns, failures, ReconcileOptions(quiet=scope.quiet)
-        )
+        found = reconcile_and_warn(workspace, opened, campaigns, failures, ReconcileOptions())
     return [campaign for campaign in campaigns if campaign.name in found.summaries], found.reading_code
 
 
-def _report_waves(
-    workspace: Workspace, ledger: Ledger, scope: Scope, campaigns: Sequence[Campaign]
-) -> Iterator[_OfSeries]:
-    """Yield the reports of the project's other campaigns in the series of these, each with its series."""
+def _find_series(scope: Scope, campaigns: Sequence[Campaign]) -> Iterator[Campaign]:
+    """Yield the project's other campaigns in the series of these."""
     names = {campaign.series for campaign in campaigns if campaign.series}
     known = {campaign.file.resolve() for campaign in campaigns}
     homes = [DEFAULT_FOLDER] if DEFAULT_FOLDER.is_dir() else {file.parent for file in known}
@@ -224,19 +218,11 @@ def _report_waves(
         text = file.read_bytes()
         if file.resolve() in known or not any(name.encode() in text for name in names):
             continue
-        found = load_campaigns(
-            [file],
-            scope.allowed,
-            Problems(),
-            needs_audience=False,
-            identity=scope.identity,
-            keeps_rules=False,
-        )
+        own = replace(scope, paths=(file,))
+        found = load_campaigns(own, Problems(), needs_audience=False, keeps_rules=False)
         for fault in found.faults.values():
             warn(f"{fault.message}: if it is of the same series, it is not compared")
-        for campaign in found.campaigns:
-            if campaign.series in names:
-                yield from _compare(workspace, ledger, campaign, ReportOptions())
+        yield from (campaign for campaign in found.campaigns if campaign.series in names)
 
 
 def _name_series(campaign: Campaign) -> str | None:
@@ -244,22 +230,13 @@ def _name_series(campaign: Campaign) -> str | None:
     return campaign.series or (campaign.name if campaign.wave else None)
 
 
-def _report_own_waves(
-    workspace: Workspace, ledger: Ledger, campaign: Campaign, reported: str | None
-) -> Iterator[_OfSeries]:
-    """Yield the reports of a campaign's waves but for the one `reported`, each with its series."""
-    for wave in list_waves(workspace, ledger, campaign) if campaign.wave else ():
-        if wave != (reported or campaign.wave):
-            yield from _compare(workspace, ledger, campaign, ReportOptions(wave=wave))
-
-
 def _compare(
-    workspace: Workspace, ledger: Ledger, campaign: Campaign, options: ReportOptions
+    report: Callable[[Campaign, ReportOptions], CampaignReport], campaign: Campaign, options: ReportOptions
 ) -> Iterator[_OfSeries]:
-    """Yield a report that others are compared with; without it they are made all the same."""
+    """Yield a report that others are compared with, and its series; without it they are made all the same."""
     series = _name_series(campaign)
     try:
-        yield CampaignReporter(workspace, ledger, campaign, options).report(), series
+        yield report(campaign, options), series
     except RunnerError as error:
         warn(f"{campaign.name}: left out of the series {series}: {error.message}")
 

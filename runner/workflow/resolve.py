@@ -4,34 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
+from itertools import compress, groupby
 from typing import TYPE_CHECKING
 
 from runner.delivery.comparison import Verdict, is_same_text
 from runner.document import Count, Described, Document, FailedCampaign, Part, build
-from runner.errors import RunnerError, UsageError
+from runner.errors import RunnerError, UnknownOutcomesError, UsageError
 from runner.ledger.model import Outcome, find_wave, write_moment
 from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.record.entry import adopt_in_part, dismiss_launches, list_unexplained
 from runner.ledger.record.unsettled import list_unsettled
 from runner.source.normalize import normalize_guid
-from runner.wording import count_words
+from runner.wording import count_people, count_words
 from runner.workflow.delivery.apply_session import ApplySession
-from runner.workflow.delivery.gone import find_gone
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
-from runner.workflow.workspace.workspace import Workspace, utc_now
+from runner.workflow.workspace.workspace import Workspace, find_gone, utc_now
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from runner.campaign.model import Campaign
     from runner.delivery.comparison import Candidate
+    from runner.ledger.model import Unsettled
     from runner.ledger.record.entry import UnexplainedLaunch
     from runner.workflow.scope import Scope
 
 
-UNKNOWN_OUTCOMES = 4
 _SAID = "a person said that it was not sent"
 
 
@@ -160,13 +159,8 @@ class Word:
 
     def require_one(self) -> None:
         """Refuse contradictory decisions."""
-        given = {
-            "--adopt": self.guid is not None,
-            "--not-sent": self.not_sent,
-            "--adopt-all": self.adopt_all,
-            "--not-sent-all": self.not_sent_all,
-        }
-        names = [name for name, is_given in given.items() if is_given]
+        given = self.guid is not None, self.not_sent, self.adopt_all, self.not_sent_all
+        names = list(compress(("--adopt", "--not-sent", "--adopt-all", "--not-sent-all"), given))
         if len(names) > 1:
             raise UsageError(f"{' and '.join(names)} contradict each other")
 
@@ -197,9 +191,15 @@ class OpenLaunch:
         return set(self.launch.launch.recipients if isinstance(self.launch, Verdict) else self.launch.people)
 
     @property
+    def match(self) -> Candidate | None:
+        """The service's launch that one of unknown outcome certainly is."""
+        return self.launch.match if isinstance(self.launch, Verdict) else None
+
+    @property
     def candidates(self) -> tuple[Candidate, ...]:
         """The service's launches that one of unknown outcome may be."""
-        return _list_candidates(self.launch) if isinstance(self.launch, Verdict) else ()
+        doubtful = self.launch.doubtful if isinstance(self.launch, Verdict) else ()
+        return doubtful if self.match is None else (self.match, *doubtful)
 
     def is_meant(self, word: Word) -> bool:
         """Return whether a decision may be about the launch."""
@@ -250,7 +250,7 @@ def resolve_launches(scope: Scope, word: Word, approve: Callable[[str], None]) -
             failures.attempt(campaign, partial(resolving.enter, campaign))
         resolving.decide(word, approve)
         left = resolving.list_open()
-    code = UNKNOWN_OUTCOMES if left else int(session.remote_intents.is_behind)
+    code = UnknownOutcomesError.exit_code if left else int(session.remote_intents.is_behind)
     document = _make_document(left, failures.describe())
     return Unresolved(document=document, exit_code=failures.find_exit_code(code))
 
@@ -296,7 +296,7 @@ class _Resolving:
             if word.adopt_all:
                 self._adopt(_pair_certain(meant), word.message)
             else:
-                self._release([one for one in meant if not _is_certain(one)])
+                self._release([one for one in meant if one.match is None])
 
     def _adopt(self, chosen: Sequence[tuple[OpenLaunch, Candidate | None]], message: str | None) -> None:
         """Record launches as sent by their campaigns; those of unknown outcome as their candidates."""
@@ -332,8 +332,8 @@ class _Resolving:
     def _release(self, chosen: Sequence[OpenLaunch]) -> None:
         """Record that launches were not sent, or not by their campaigns."""
         for one in chosen:
-            if isinstance(one.launch, Verdict) and one.launch.match is not None:
-                guid = one.launch.match.stat.project_launch_guid
+            if one.match is not None:
+                guid = one.match.stat.project_launch_guid
                 raise RunnerError(
                     f"{one.key} was sent: the service lists the same text to the same people as {guid}",
                     hint=f"record it with: runner resolve --launch {one.key} --adopt {guid}",
@@ -354,8 +354,7 @@ class _Resolving:
         for name, group in groupby(decided, key=lambda one: one[0].name):
             found = list(group)
             self.session.rewrite_lockfile(found[0][0])
-            if not self.session.scope.quiet:
-                note(f"Recorded: {name} {verb} {_count([people for _, people in found])}.")
+            note(f"Recorded: {name} {verb} {_count([people for _, people in found])}.")
 
 
 def _count(people: Sequence[set[str]]) -> str:
@@ -364,7 +363,7 @@ def _count(people: Sequence[set[str]]) -> str:
 
 
 def _count_people(people: Sequence[set[str]]) -> str:
-    return count_words(len(set[str]().union(*people)), "person", "people")
+    return count_people(len(set[str]().union(*people)))
 
 
 def _choose(found: Sequence[OpenLaunch], otherwise: str) -> OpenLaunch:
@@ -380,10 +379,6 @@ def _choose(found: Sequence[OpenLaunch], otherwise: str) -> OpenLaunch:
         keys = ", ".join(one.key for one in found)
         raise UsageError("there are several texts of unknown outcome", hint=f"name one with --launch: {keys}")
     raise RunnerError(f"{otherwise} the texts of unknown outcome", hint="`runner resolve` lists them")
-
-
-def _is_certain(one: OpenLaunch) -> bool:
-    return isinstance(one.launch, Verdict) and one.launch.match is not None
 
 
 def _require_date(one: OpenLaunch, message_id: str) -> None:
@@ -419,25 +414,20 @@ def _describe_all(meant: Sequence[OpenLaunch]) -> str:
     return f"{count_words(len(meant), 'text')} that reached {_count_people(people)}"
 
 
-def _list_candidates(verdict: Verdict) -> tuple[Candidate, ...]:
-    return (verdict.match, *verdict.doubtful) if verdict.match else verdict.doubtful
-
-
 def _make_document(left: Iterable[OpenLaunch], failures: tuple[FailedCampaign, ...]) -> UnresolvedDocument:
     unknown: list[UnknownLaunch] = []
     groups: dict[tuple[str, str, tuple[str, ...]], list[UnexplainedLaunch]] = {}
     for one in left:
         if isinstance(one.launch, Verdict):
-            unknown.append(_list_launch(one.campaign, one.launch))
+            unknown.append(_list_launch(one.campaign.name, one.launch.launch, one.candidates))
         else:
             groups.setdefault((one.campaign.name, one.launch.tag, one.messages), []).append(one.launch)
     listed = (_list_group(*key, launches) for key, launches in groups.items())
     return UnresolvedDocument(tuple(unknown), tuple(listed), failures)
 
 
-def _list_launch(campaign: Campaign, verdict: Verdict) -> UnknownLaunch:
-    launch = verdict.launch
-    candidates = tuple(
+def _list_launch(campaign: str, launch: Unsettled, candidates: Iterable[Candidate]) -> UnknownLaunch:
+    listed = tuple(
         build(
             CandidateLaunch,
             one.stat,
@@ -446,16 +436,16 @@ def _list_launch(campaign: Campaign, verdict: Verdict) -> UnknownLaunch:
             recipients_in_common=len(one.recipients & launch.recipients),
             same_definition=is_same_text(launch, one),
         )
-        for one in _list_candidates(verdict)
+        for one in candidates
     )
     return build(
         UnknownLaunch,
         launch,
-        campaign=campaign.name,
+        campaign=campaign,
         wave=find_wave(launch.occasion),
         recipients=len(launch.recipients),
         detail=launch.detail or "the process ended before an answer came",
-        candidates=candidates,
+        candidates=listed,
     )
 
 

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from runner.git.lease import LEASE_S
 from runner.settings import read_settings
-from runner.source.diagnostic import Problems
 from runner.source.encrypted import VARIABLE
 from runner.source.storage import is_url
-from runner.workflow.campaigns import load_campaigns, refuse_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from runner.campaign.model import Campaign
 
 _Shared = TypeVar("_Shared")
 
@@ -36,7 +32,6 @@ class Scope:
         insecure_cluster: allow a scheduler on another machine without TLS.
         scratch: the cluster's folder for intermediate files, if given.
         state_lease_s: this run's hold on the state remote unless renewed, in seconds.
-        quiet: print only errors.
         verbose: print more on standard error.
         environ: all environment variables to use, instead of the process's.
         shared: what several use cases of one process have in common; None for a use case alone.
@@ -52,7 +47,6 @@ class Scope:
     insecure_cluster: bool = False
     scratch: str | None = None
     state_lease_s: float = LEASE_S
-    quiet: bool = False
     verbose: bool = False
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     shared: dict[object, Any] | None = field(default=None, repr=False)
@@ -80,16 +74,3 @@ class Scope:
             place if isinstance(place, str) and is_url(place) else Path(place) for place in values["allowed"]
         )
         return cls(**values, environ=environ)
-
-    def load_valid_campaigns(self) -> tuple[Campaign, ...]:
-        """Load the campaigns; show problems of their files.
-
-        Raises:
-            InvalidCampaignError: there are errors, which have been shown.
-            RunnerError: there is no campaign, and the folder is not one for campaigns.
-        """
-        problems = Problems()
-        loaded = load_campaigns(self.paths, self.allowed, problems, identity=self.identity)
-        loaded.say_if_none(quiet=self.quiet)
-        refuse_errors(problems, quiet=self.quiet)
-        return loaded.campaigns

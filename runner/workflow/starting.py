@@ -1,24 +1,41 @@
-"""A new campaign repository: its files, the runner that its CI installs, and the values still missing."""
+"""A new campaign repository: its files, the runner that its CI installs, and the values still missing.
+
+The runner is named by its commit or hash, as in PEP 610's `direct_url.json`: anybody may register a bare name
+on a package index.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from runner.errors import RunnerError, UsageError
 from runner.git.command import Git, GitError, find_work_tree
 from runner.github.workflows import make_slug, name_workflow, place_workflow
 from runner.service.target import LIVE, require_safe_url
 from runner.source.storage import shipped_folder
-from runner.workflow.requirement import NAME, PACKAGE, UnknownOriginError, find_pin, parse_requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 
+NAME = "sms-campaign-runner"
+FOLDER = ".github/runner"
+"""The folder for a copy of the file that the program was installed from."""
+_COMMIT = r"(?:[0-9a-f]{40}|[0-9a-f]{64})"
+_REQUIREMENT = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9._,-]+\])? @ "
+    rf"(?:git\+(?P<git>(?:https|ssh)://[^\s#]+)@{_COMMIT}(?:#subdirectory=[^\s#&]+)?"
+    r"|(?P<file>https://[^\s#]+) --hash=sha256:[0-9a-f]{64})"
+)
+
+PACKAGE = Path(__file__).resolve().parent.parent
 _STARTER = PACKAGE / "starter"
 """The folder with the files of a new repository."""
 _RENAMED = {name: f".{name}" for name in ("gitattributes", "gitignore")}
@@ -85,12 +102,12 @@ def _find_place(folder: Path) -> StarterPlace:
         GitError: git doesn't tell which repository it is in.
     """
     nearest = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.is_dir())
+    root = None
     try:
         root = find_work_tree(nearest)
     except GitError as error:
-        if "not installed" in error.message:
-            return StarterPlace(folder)
-        raise
+        if "not installed" not in error.message:
+            raise
     if root is None:
         return StarterPlace(folder)
     real = folder.resolve()
@@ -122,7 +139,7 @@ def _start_repository(place: StarterPlace, files: _Files) -> Started:
             f"nothing was written to {top}: these are there already, and say something else",
             hint=f"keep them and choose another folder, or move them away:{listed}",
         )
-    written = [name for name, content in contents.items() if _read_present(top / name) != content]
+    written = [name for name in contents if not (top / name).is_file()]
     try:
         for name in written:
             (top / name).parent.mkdir(parents=True, exist_ok=True)
@@ -136,10 +153,6 @@ def _start_repository(place: StarterPlace, files: _Files) -> Started:
     if has_repository:
         branch = Git(top).ask("symbolic-ref", "--quiet", "--short", "HEAD").output.strip() or None
     return Started(tuple(written), has_repository, is_new, branch)
-
-
-def _read_present(file: Path) -> bytes | None:
-    return file.read_bytes() if file.is_file() else None
 
 
 def _is_free(top: Path, name: str, content: bytes) -> bool:
@@ -282,3 +295,81 @@ def _write_targets(base_url: str) -> str:
         "# CI has RUNNER_USERNAME and RUNNER_API_KEY as secrets.\n"
         f"version: 1\ntargets:\n  {LIVE}:\n    base_url: {json.dumps(base_url)}\n"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A requirement that names this program by its content.
+
+    Attributes:
+        line: the requirement in pip's syntax.
+        files: contents of files that it names, by path from the repository's top.
+    """
+
+    line: str
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class UnknownOriginError(Exception):
+    """The program's origin is unknown or of no use to CI; the text gives the reason."""
+
+
+def parse_requirement(text: str) -> Pin:
+    """Return a requirement that a person has written.
+
+    Raises:
+        UsageError: somebody else could supply the package, or the requirement contains a password.
+    """
+    found = _REQUIREMENT.fullmatch(" ".join(text.split()))
+    if found is None:
+        raise UsageError(
+            "--requirement does not name runner by its content: anybody may own a name, and branches and "
+            "tags can be moved",
+            hint=f"'{NAME} @ git+https://HOST/PATH@COMMIT' with the whole commit, or "
+            f"'{NAME} @ https://HOST/FILE.whl --hash=sha256:DIGEST'",
+        )
+    parts = urlsplit(found["git"] or found["file"])
+    if parts.password is not None or (parts.username and parts.scheme == "https"):
+        raise UsageError(
+            "the address in --requirement has a password in it, which would be committed",
+            hint="take it out; CI can get it from git's own settings",
+        )
+    return Pin(found[0])
+
+
+def find_pin() -> Pin:
+    """Return the requirement that installs the running program in CI.
+
+    Raises:
+        UnknownOriginError: there is none.
+    """
+    try:
+        installed = distribution(NAME)
+        origin = json.loads(installed.read_text("direct_url.json") or "")
+        parts = urlsplit(origin["url"])
+    except (PackageNotFoundError, ValueError, LookupError, TypeError):
+        raise UnknownOriginError("no installer has noted where runner came from") from None
+    commit = origin.get("vcs_info", {}).get("commit_id")
+    digest = origin.get("archive_info", {}).get("hashes", {}).get("sha256", "")
+    is_running = Path(str(installed.locate_file(PACKAGE.name))).resolve() == PACKAGE
+    if (commit or digest) and not is_running:
+        raise UnknownOriginError("another copy of runner runs than the one that is installed")
+    if parts.scheme == "https":
+        # Without credentials.
+        address = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+        within = f"#subdirectory={origin['subdirectory']}" if "subdirectory" in origin else ""
+        if commit:
+            return Pin(f"{NAME} @ git+{address}@{commit}{within}")
+        if digest:
+            return Pin(f"{NAME} @ {address} --hash=sha256:{digest}")
+    if parts.scheme == "file" and digest:
+        return _pin_file(Path(unquote(parts.path)), digest)
+    raise UnknownOriginError("runner was not installed from a commit or a file that CI can get")
+
+
+def _pin_file(file: Path, digest: str) -> Pin:
+    content = file.read_bytes() if file.is_file() else b""
+    if sha256(content).hexdigest() != digest:
+        raise UnknownOriginError(f"the file that runner was installed from is gone or changed: {file.name}")
+    kept = f"{FOLDER}/{file.name}"
+    return Pin(f"./{kept} --hash=sha256:{digest}", {kept: content})

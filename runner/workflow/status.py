@@ -12,11 +12,7 @@ from runner.ledger.model import CampaignLaunches, count_on, format_moment
 from runner.ledger.people.pruned import read_figures
 from runner.ledger.people.replies import UnreadReplies
 from runner.ledger.people.suppressions import Pause
-from runner.ledger.report_model import (
-    MessageTotals,
-    NamedCount,
-    OpenDifferences,
-)
+from runner.ledger.report_model import MessageTotals, NamedCount, OpenDifferences
 from runner.ledger.results.differences import read_differences
 from runner.ledger.results.reconciled import read_totals
 from runner.ledger.results.sendings import count_answered
@@ -30,11 +26,10 @@ from runner.view.blocks import Column, Sentence, TableBlock
 from runner.view.html import Shown
 from runner.wording import count_words, show_time
 from runner.workflow.campaigns import show_path
-from runner.workflow.delivery.gone import find_gone, say_gone
 from runner.workflow.failures import Failures
 from runner.workflow.plans.names import plan_on_record
 from runner.workflow.plans.planning import list_unread
-from runner.workflow.workspace.workspace import Workspace
+from runner.workflow.workspace.workspace import Workspace, find_gone, say_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -153,51 +148,44 @@ class StatusDocument(Document, frozen=True):
     gone: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StatusResult(Described, Shown):
     """The status of campaigns; iterates over them.
 
     Attributes:
-        statuses: one for each campaign.
-        gone: the names of campaigns whose files are gone.
+        document: the status as a document.
         unread: messages with a due follow-up whose answers were not read since it became due.
         exit_code: of the command: not 0 if something could not be read or planned.
     """
 
-    statuses: list[CampaignStatus]
-    gone: list[str]
+    document: StatusDocument
     unread: list[str]
     exit_code: int
 
     def __iter__(self) -> Iterator[CampaignStatus]:
-        return iter(self.statuses)
+        return iter(self.document.campaigns)
 
     def __len__(self) -> int:
-        return len(self.statuses)
-
-    @property
-    def document(self) -> StatusDocument:
-        """The status as a document."""
-        return StatusDocument(tuple(self.statuses), tuple(self.gone))
+        return len(self.document.campaigns)
 
     def show(self) -> Iterator[Block]:
         """Yield the counts of each message, and what is only partly known or does not add up."""
-        if not self.statuses:
+        if not len(self):
             return
         columns = [name for name in (COUNTS[0], *LEFT_OUT, *COUNTS[1:]) if self._is_worth_showing(name)]
         rows = [
             [status.name, message.id, *(getattr(message, column) for column in columns)]
-            for status in self.statuses
+            for status in self
             for message in status.messages
         ]
         names = ["to send" if name == "planned" else name.replace("_", " ") for name in columns]
         essential = frozenset({"campaign", "message", "to send", *_ESSENTIAL})
-        yield Sentence(f"Target: {self.statuses[0].target}", "strong")
+        yield Sentence(f"Target: {self.document.campaigns[0].target}", "strong")
         yield TableBlock(("campaign", Column("message", "text"), *names), rows, essential=essential)
-        yield from map(Sentence, _list_remarks(self.statuses))
+        yield from map(Sentence, _list_remarks(self.document.campaigns))
 
     def _is_worth_showing(self, column: str) -> bool:
-        counts = [getattr(message, column) for status in self.statuses for message in status.messages]
+        counts = [getattr(message, column) for status in self for message in status.messages]
         # What is not known is no zero.
         return column in _ESSENTIAL or any(counts) or (column in COUNTS and None in counts)
 
@@ -258,15 +246,16 @@ def find_project_status(scope: Scope) -> StatusResult:
     workspace, failures = Workspace.open(scope), Failures(is_tolerant=True)
     with workspace.open_ledger_for_reading() as ledger:
         planned = {item.campaign.name: item for item in plan_on_record(workspace, scope, ledger, failures)}
-        statuses = [
+        statuses = tuple(
             _find_status(workspace, ledger, campaign, planned.get(campaign.name))
             for campaign in failures.campaigns
-        ]
+        )
         gone = find_gone(workspace, scope, ledger, failures.claimed)
-        say_gone(workspace, gone, quiet=scope.quiet)
+        say_gone(workspace, gone)
     unread = [name for item in planned.values() for name in list_unread(item)]
     code = failures.find_exit_code(None if failures.is_total else 0)
-    return StatusResult(statuses, [one.name for one in gone], unread, code)
+    document = StatusDocument(statuses, tuple(one.name for one in gone))
+    return StatusResult(document=document, unread=unread, exit_code=code)
 
 
 def _find_status(

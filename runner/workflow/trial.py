@@ -11,6 +11,7 @@ from runner.errors import LimitError, ServiceError
 from runner.ledger.model import RecordedDeliveries
 from runner.wording import count_words
 from runner.workflow.apply import prepare_run
+from runner.workflow.failures import Failures
 from runner.workflow.observer import note
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.planning import plan_campaigns
@@ -19,6 +20,7 @@ from runner.workflow.records.phones import parse_phones
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from runner.campaign.model import Campaign
     from runner.ledger.record.campaign_record import Record
     from runner.plan.model import PlannedLaunch
     from runner.workflow.apply import ApplyOptions
@@ -31,8 +33,10 @@ TRIALS = 3
 TAG_SUFFIX = "-test"
 
 
-def try_texts(scope: Scope, options: ApplyOptions, phone: str, approve: Callable[[str], None]) -> None:
+def try_texts(scope: Scope, options: ApplyOptions, phone: str, approve: Callable[[str], None]) -> int:
     """Send the first recipients' texts of each message and arm to one's own phone, and record nothing.
+
+    Returns the exit code: that of campaigns which were left out, else 0.
 
     The text with the most segments comes first, to show cuts and splits. Deferred and delivered texts are
     included. The launches' tags end in `-test`, to stay out of results. As in `runner plan`, the record is
@@ -40,11 +44,15 @@ def try_texts(scope: Scope, options: ApplyOptions, phone: str, approve: Callable
     """
     scope, workspace, plan_options = prepare_run(scope, options)
     (own,) = parse_phones([phone])
+    failures = Failures()
     with workspace.open_ledger_for_reading() as opened:
         reader = PlanContextReader(workspace, opened, workspace.now(), is_for_any_time=True)
-        planned = plan_campaigns(
-            workspace, scope, plan_options, lambda c: _as_if_new(workspace.read_record(opened, c)), reader
-        )
+
+        def find_record(campaign: Campaign) -> Record:
+            # Without deliveries, so that delivered messages are sampled, too.
+            return replace(workspace.read_record(opened, campaign), known=RecordedDeliveries({}, {}))
+
+        planned = plan_campaigns(scope, plan_options, find_record, reader, failures)
     _refuse_opted_out(planned, own)
     launches = [launch for item in planned for launch in choose_launches(item.iterate_launches())]
     if not launches:
@@ -55,8 +63,8 @@ def try_texts(scope: Scope, options: ApplyOptions, phone: str, approve: Callable
     what = f"{count_words(len(launches), 'test launch', 'test launches')} to {mask_phone(own)}"
     approve(what)
     _send_to(workspace, launches, own)
-    if not scope.quiet:
-        note(f"Sent {what}; nothing was recorded.")
+    note(f"Sent {what}; nothing was recorded.")
+    return failures.find_exit_code(0)
 
 
 def _send_to(workspace: Workspace, launches: Iterable[PlannedLaunch], own: str) -> None:
@@ -66,11 +74,6 @@ def _send_to(workspace: Workspace, launches: Iterable[PlannedLaunch], own: str) 
             reply = client.send(json.dumps(definition, ensure_ascii=False), [own])
             if reply.outcome != "sent":
                 raise ServiceError(f"the test launch of {launch.message.id} was not accepted: {reply.detail}")
-
-
-def _as_if_new(record: Record) -> Record:
-    """Return a record without deliveries, so that delivered messages are sampled, too."""
-    return replace(record, known=RecordedDeliveries({}, {}))
 
 
 def _refuse_opted_out(planned: Iterable[PlanResult], phone: str) -> None:

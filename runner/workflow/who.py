@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from runner.ledger.people.opt_outs import iterate_opt_outs
 from runner.reasons import Disposition
 from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
 from runner.workflow.failures import Failures
+from runner.workflow.observer import hushing
 from runner.workflow.plans.names import plan_on_record
 from runner.workflow.records.phones import read_phones
 from runner.workflow.workspace.workspace import Workspace
@@ -163,11 +163,8 @@ def find_person(
     failures = failures or Failures(is_tolerant=True)
     with workspace.open_ledger_for_reading() as ledger:
         # What is on record of a person does not hang on a campaign's file.
-        planned = (
-            plan_on_record(workspace, replace(scope, quiet=True), ledger, failures, forms)
-            if has_campaigns
-            else []
-        )
+        with hushing():
+            planned = plan_on_record(workspace, scope, ledger, failures, forms) if has_campaigns else []
         with ledger.reading() as connection:
             target = workspace.target.name
             opt_outs = sorted(

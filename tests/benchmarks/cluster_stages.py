@@ -21,9 +21,8 @@ from runner.campaign.load import load_campaign
 from runner.cluster.address import parse_address
 from runner.cluster.audience_scatter import choose_partitions
 from runner.cluster.campaign_plan import plan_on_cluster
-from runner.cluster.dask_connection import open_cluster
-from runner.cluster.folder import SharedFolder
-from runner.cluster.plan_job import PlanJob
+from runner.cluster.dask_engine import open_cluster
+from runner.cluster.folder import PlanJob, SharedFolder
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext

@@ -52,7 +52,7 @@ def reserve(campaign: str, people: int) -> tuple[StateRemote, LockHolder]:
     )
     text = dump_reservation(TargetKey.of("live", None), campaign, [launch], [])
     holder = LockHolder("elsewhere", 1, None, "2026-11-20T12:00:00Z")
-    with state.hold(holder.describe(), "run", LeasePatience(), quiet=True):
+    with state.hold(holder.describe(), "run", LeasePatience()):
         state.add_reserved(campaign, text)
     return state, holder
 
@@ -72,7 +72,7 @@ def test_launches_that_a_lost_machine_reserved_hold_people(
         in body
     )
     assert "`runner resolve --target live` lists them" in body
-    with state.hold(holder.describe(), "run 2", LeasePatience(), quiet=True):
+    with state.hold(holder.describe(), "run 2", LeasePatience()):
         alert(run, github, here, "--state-remote", "origin")
     body = github.issues[0]["body"]
     assert "- [ ] **3 people are held** when it was last known: " in body

@@ -118,6 +118,6 @@ def test_a_lockfile_that_stands_alone_and_cannot_be_read_is_named(emptied: Path,
     done = run("reconcile", "--format", "json", cwd=emptied)
     assert (done.returncode, json.loads(done.stdout)["gone"]) == (0, [])
     assert done.stderr.startswith(
-        "the campaign's file of a record is gone, and the lockfile "
+        "Warning: the campaign's file of a record is gone, and the lockfile "
         "campaigns/pulse.sandbox.lock.json is not JSON"
     )

@@ -12,7 +12,7 @@ import pytest
 import runner
 from runner.cli.main import run as run_command
 from runner.view.markdown import write_markdown
-from runner.workflow.conversations import show_example
+from runner.workflow.preview import show_example
 from tests.cli.world import Project
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 
 from runner.cli.main import run as run_command
 from runner.report.comparison import always_valid_p_value, fisher_p_value
-from runner.workflow.plans.power import find_difference
+from runner.workflow.documents import find_difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.cluster.address import Address
-from runner.cluster.dask_connection import open_cluster
+from runner.cluster.dask_engine import open_cluster
 from tests.plan.conftest import campaign
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from runner.cluster import audience_scatter
 from runner.cluster.audience_scatter import choose_partitions
 from runner.cluster.campaign_plan import plan_on_cluster, read_launches
-from runner.cluster.folder import SharedFolder
-from runner.cluster.plan_job import PlanJob
+from runner.cluster.folder import PlanJob, SharedFolder
 from runner.ledger.model import RecordedDeliveries, on_occasion
 from runner.plan.cost import list_countries
 from runner.plan.digest import SHARDS, partition_of, shard_of

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.cluster import dask_connection
+from runner.cluster import dask_engine
 from runner.cluster.address import Address
-from runner.cluster.dask_connection import open_cluster
+from runner.cluster.dask_engine import open_cluster
 from runner.errors import LimitError, RunnerError
 from tests.cluster import tasks
 from tests.cluster.schedulers import DaskScheduler, free_port
@@ -103,7 +103,7 @@ def run_script(script: str, folder: Path) -> subprocess.Popen[str]:
     file.write_text(
         "import sys\n"
         "from runner.cluster.address import Address\n"
-        "from runner.cluster.dask_connection import open_cluster\n"
+        "from runner.cluster.dask_engine import open_cluster\n"
         "from tests.cluster import tasks\n"
         "def main():\n"
         "    with open_cluster(Address('local:2', 2), {}) as cluster:\n"
@@ -196,7 +196,7 @@ def test_a_cluster_without_workers_is_said() -> None:
 
 def test_nobody_at_the_address_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask's own words stand in one sentence, with what to check."""
-    monkeypatch.setattr(dask_connection, "_CONNECT_S", 0.5)
+    monkeypatch.setattr(dask_engine, "_CONNECT_S", 0.5)
     address = f"tcp://127.0.0.1:{free_port()}"
     with pytest.raises(RunnerError) as caught, open_cluster(Address(address), {}):
         pytest.fail("there is none")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.cluster.folder import SharedFolder
-from runner.cluster.plan_job import PlanJob, open_job, store_job
+from runner.cluster.folder import PlanJob, SharedFolder, open_job, store_job
 from runner.errors import ConfigurationError
 from runner.ledger.fingerprint import FingerprintSet, KnownPeople, TargetKey
 from runner.ledger.model import RecordedDeliveries

@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from runner.cluster.address import Address
-from runner.cluster.dask_connection import open_cluster
+from runner.cluster.dask_engine import open_cluster
 from runner.errors import RunnerError
 from tests.cluster import tasks
 from tests.cluster.schedulers import DaskScheduler, TlsFiles, free_port
@@ -98,7 +98,7 @@ def test_a_cluster_with_tls_is_used(
     # Dask reads the environment when it is imported.
     code = (
         "from runner.cluster.address import Address\n"
-        "from runner.cluster.dask_connection import open_cluster\n"
+        "from runner.cluster.dask_engine import open_cluster\n"
         f"with open_cluster(Address({secured.address!r}), {{}}) as cluster:\n"
         "    print(*cluster.run(abs, [(-1,)]))\n"
     )

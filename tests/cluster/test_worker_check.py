@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.cluster.address import Address
-from runner.cluster.dask_connection import check_workers, judge_worker, open_cluster
+from runner.cluster.dask_engine import check_workers, judge_worker, open_cluster
 from runner.cluster.folder import SharedFolder
 from runner.errors import ConfigurationError, RunnerError
 from runner.ledger.fingerprint import TargetKey

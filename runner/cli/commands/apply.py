@@ -101,8 +101,7 @@ def apply(
     saved = None if plan_file is None else read_saved_plan(plan_file)
     options = ApplyOptions(saved=saved, **wishes)
     if test_to is not None:
-        try_texts(scope, options, test_to, lambda what: approve(f"Send {what}?"))
-        return 0
+        return try_texts(scope, options, test_to, lambda what: approve(f"Send {what}?"))
 
     def show_and_approve(planned: Sequence[PlanResult]) -> None:
         if not auto_approve and can_ask():
@@ -110,16 +109,15 @@ def apply(
             print_plan(planned, err=True)
         approve("Send?")
 
-    return _show(apply_campaigns(scope, options, show_and_approve), scope, options, format_)
+    return _show(apply_campaigns(scope, options, show_and_approve), options, format_)
 
 
-def _show(result: ApplyResult, scope: Scope, options: ApplyOptions, format_: str) -> int:
+def _show(result: ApplyResult, options: ApplyOptions, format_: str) -> int:
     """Write the result of a run, and return the exit code."""
     show(result, format_, describe_runs(result, is_settled=options.settle_only))
     if result.is_interrupted:
         raise interrupt_run()
-    if not scope.quiet:
-        print_next(result.next_step)
+    print_next(result.next_step)
     return result.exit_code
 
 

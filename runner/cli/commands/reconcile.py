@@ -12,7 +12,7 @@ from runner.cli.options import format_option, target_scope
 from runner.cli.output.screen import show
 from runner.view.blocks import Sentence
 from runner.wording import count_words
-from runner.workflow.reconcile import reconcile_project
+from runner.workflow.reconcile import ReconcileOptions, reconcile_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,10 +68,9 @@ def reconcile(scope: Scope, format_: str, full: bool, accept: bool, drops: bool)
         runner reconcile --full
         runner reconcile campaigns/customer-pulse.yaml --target live
     """
-    result = reconcile_project(scope, full=full, accept=accept, drops=drops)
+    result = reconcile_project(scope, ReconcileOptions(full, accept, drops))
     show(result, format_, describe_reconciled(result))
-    if not scope.quiet:
-        print_next(result.next_step)
+    print_next(result.next_step)
     return result.exit_code
 
 

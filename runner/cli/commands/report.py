@@ -108,8 +108,8 @@ def report(
     if out is None:
         print_reports(reports, *documents.values())
     else:
-        save_reports(reports, documents, out, quiet=scope.quiet)
-        for report in reports if not scope.quiet else ():
+        save_reports(reports, documents, out)
+        for report in reports:
             for file in options.list_files(report.campaign).values():
                 note(f"Wrote {file}")
     return made.exit_code

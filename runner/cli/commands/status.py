@@ -31,8 +31,8 @@ def status(scope: Scope, format_: str) -> int:
         runner status campaigns/customer-pulse.yaml --format json
     """
     result = find_project_status(scope)
-    show(result, format_, result.show() if result.statuses else ())
-    if result.unread and not scope.quiet:
+    show(result, format_, result.show())
+    if result.unread:
         unread = ", ".join(result.unread)
         note(
             f"A follow-up is due, and waits for answers to be read: {unread}. `runner reconcile` reads them."

@@ -10,7 +10,6 @@ from runner.view.blocks import Items, ListItem, Sentence, TableBlock
 from runner.view.markdown import write_markdown
 from runner.wording import count_people, count_words, hide_phones
 from runner.workflow.campaigns import show_path
-from runner.workflow.conversations import show_example
 from runner.workflow.documents import list_defaults
 from runner.workflow.plans.plan_blocks import (
     list_coming,
@@ -19,7 +18,8 @@ from runner.workflow.plans.plan_blocks import (
     sum_up_later,
     write_span,
 )
-from runner.workflow.review.plan_comment import count_pending
+from runner.workflow.preview import show_example
+from runner.workflow.review.comments import count_pending
 from runner.workflow.review.publishing import (
     MOST_ROWS,
     CommentText,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.view.blocks import Block
     from runner.workflow.plans.planning import PlanResult
-    from runner.workflow.review.plan_comment import PlanFindings
+    from runner.workflow.review.comments import PlanFindings
 
 
 def write_comment(findings: PlanFindings) -> CommentText:

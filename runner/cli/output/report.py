@@ -68,19 +68,17 @@ def add_to_summary(reports: Sequence[CampaignReport]) -> None:
     append_summary("\n".join(WRITERS["md"][1](report.replace(comments=None)) for report in reports))
 
 
-def save_reports(
-    reports: Sequence[CampaignReport], writers: Mapping[str, Writer], folder: Path, *, quiet: bool
-) -> None:
+def save_reports(reports: Sequence[CampaignReport], writers: Mapping[str, Writer], folder: Path) -> None:
     """Write each report in each format to files, with an index for several in HTML."""
     for report in reports:
         for suffix, write in writers.values():
-            _write(folder / f"{report.campaign}{suffix}", write(report), quiet=quiet)
+            _write(folder / f"{report.campaign}{suffix}", write(report))
     if "html" in writers and len(reports) > 1:
         links = {report.campaign: quote(f"{report.campaign}.html") for report in reports}
-        _write(folder / "index.html", write_index(reports, links), quiet=quiet)
+        _write(folder / "index.html", write_index(reports, links))
 
 
-def _write(file: Path, text: str, *, quiet: bool) -> None:
+def _write(file: Path, text: str) -> None:
     """Write a document whole or not at all: half of a report looks like one."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -88,5 +86,4 @@ def _write(file: Path, text: str, *, quiet: bool) -> None:
         save_text(file, f"{BOM}{text}" if file.suffix == ".csv" else text)
     except OSError as error:
         raise RunnerError(f"the report cannot be written to {file.parent}: {error.strerror}") from None
-    if not quiet:
-        note(f"Wrote {file}")
+    note(f"Wrote {file}")

@@ -16,8 +16,13 @@ from runner.source.normalize import suggest
 from runner.text.preview import list_bubbles
 from runner.wording import count_words
 from runner.workflow.campaigns import DEFAULT_FOLDER, TESTS, load_campaigns, show_path
-from runner.workflow.checking.campaign_tests import CampaignTest, find_test_files, read_tests
-from runner.workflow.checking.staging import Stage, StagingError
+from runner.workflow.checking.campaign_tests import (
+    CampaignTest,
+    Stage,
+    StagingError,
+    find_test_files,
+    read_tests,
+)
 from runner.workflow.checking.validate import ListedProblem, list_problems
 
 if TYPE_CHECKING:
@@ -119,9 +124,8 @@ def run_tests(scope: Scope) -> SuiteRun:
         run.problems.extend(problems)
         for test in tests:
             if test.folder not in loaded:
-                loaded[test.folder] = load_campaigns(
-                    [test.folder], scope.allowed, Problems(), needs_audience=False, identity=scope.identity
-                )
+                own = replace(scope, paths=(test.folder,))
+                loaded[test.folder] = load_campaigns(own, Problems(), needs_audience=False)
             campaign = _find_campaign(test, loaded[test.folder])
             about = {file.resolve(), *([campaign.file.resolve()] if campaign else ())}
             if named and named.isdisjoint(about):

@@ -1,35 +1,51 @@
-"""`runner validate`: every problem of every campaign, and a file of unreadable rows."""
+"""`runner validate`: every problem of every campaign, those that only its audience shows included.
+
+Phone numbers in what git keeps of campaigns, outside the audiences that these declare, are problems, too.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from glob import escape
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.audience.audience import AudienceTally, iterate_audience, list_dates
+from runner.audience.audience import AudienceTally, find_export_problems, iterate_audience, list_dates
+from runner.audience.encoding import choose_encoding
+from runner.audience.phone_search import PHONE_COMMITTED, find_phones, list_regions
+from runner.audience.rows import find_missing_columns
+from runner.audience.sealing import is_sealed, list_encrypted
 from runner.audience.table import normalize_name
 from runner.campaign.checks import find_late_follow_ups
 from runner.campaign.lint import SilencedWarnings, find_lint, silence_warnings
+from runner.campaign.model import FileRecipients
+from runner.campaign.text_checks import find_unknown_variables
 from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType, build
+from runner.git.command import Git, find_work_tree
+from runner.ledger.model import RecordedDeliveries
 from runner.plan.guards import find_weak_guards
+from runner.plan.model import PlanOptions
+from runner.plan.plan_context import PlanContext
 from runner.plan.plan_counts import find_long_texts
 from runner.plan.plan_rules import find_rule_problems
+from runner.plan.planner import AudiencePass, Planner
 from runner.service.target import read_targets
 from runner.source.diagnostic import Diagnostic, ProblemError, Problems, Severity
+from runner.source.encrypted import STARTS
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
-from runner.timing.legal_hours import load_law
+from runner.timing.legal_hours import load_law, locate
+from runner.wording import count_people
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
-from runner.workflow.checking.audience_problems import count_places, find_audience_problems
 from runner.workflow.checking.campaign_tests import find_test_files, read_tests
-from runner.workflow.checking.committed_phones import search_phones
 from runner.workflow.observer import note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Collection, Iterator, Sequence
 
     from runner.campaign.model import Campaign
     from runner.plan.model import CampaignPlan
@@ -44,6 +60,8 @@ _NAMES_OF_PEOPLE = frozenset(
     )
 )
 """Variables that hold a person's name, by their normalized names."""
+_DIGIT = re.compile(r"\d")
+_SAMPLE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +172,7 @@ def validate_campaigns(scope: Scope, *, searches_phones: bool = False) -> Valida
     """
     problems = Problems()
     _check_targets(scope, problems)
-    loaded = load_campaigns(scope.paths, scope.allowed, problems, identity=scope.identity)
+    loaded = load_campaigns(scope, problems)
     for file in find_test_files(scope.paths):
         problems.extend(read_tests(file)[1])
     if searches_phones or any(one.policy.audience == "encrypted" for one in loaded.campaigns):
@@ -162,7 +180,7 @@ def validate_campaigns(scope: Scope, *, searches_phones: bool = False) -> Valida
     plans: list[CampaignPlan] = []
     for campaign in loaded.campaigns:
         problems.extend(_find_derived_name(campaign))
-        if scope.verbose and not scope.quiet:
+        if scope.verbose:
             note(f"Checking {show_path(campaign.file)}")
         plan = find_audience_problems(campaign, problems)
         plans += [plan] if plan is not None else []
@@ -241,3 +259,123 @@ def _check_targets(scope: Scope, problems: Problems) -> None:
             read_targets(file, scope.environ)
         except ProblemError as error:
             problems.extend(error.diagnostics)
+
+
+def find_audience_problems(campaign: Campaign, problems: Problems) -> CampaignPlan | None:
+    """Render every text for every recipient as if nobody had been texted; return the plan.
+
+    Returns None if there are errors, which go to `problems`. Without the key of an encrypted audience, texts
+    are only compiled.
+    """
+    if any(map(is_sealed, list_encrypted(campaign))):
+        AudiencePass.compile(campaign, PlanOptions(), PlanContext(), problems)
+        return None
+    known = problems.error_count
+    nothing = RecordedDeliveries({}, {})
+    plan = Planner(campaign, "", nothing, None, PlanOptions(), PlanContext()).make_plan(problems)
+    if problems.error_count == known:
+        problems.extend(find_export_problems(campaign))
+        problems.extend(_find_places_left_out(campaign))
+    elif any(find_missing_columns(source) for source in campaign.recipients):
+        # Texts were not rendered for the rows of such a file.
+        said = {problem.message for problem in problems}
+        problems.extend(one for one in find_unknown_variables(campaign) if one.message not in said)
+    return plan
+
+
+def _find_places_left_out(campaign: Campaign) -> Iterator[Diagnostic]:
+    """Warn of places whose people are left out by `quiet_hours: legal`, or get no reminder by their law."""
+    policy, law = campaign.policy, load_law()
+    if policy.quiet_hours != "legal":
+        return
+    methods = sorted({one.method for one in campaign.messages})
+    reminders = ", ".join(f"`{one.id}`" for one in campaign.messages if one.to == "unanswered")
+    for places, people in count_places(campaign).items():
+        name = " or ".join(places) or "no country"
+        unknown = [method for method in methods if not law.rules_of(places, method)]
+        if unknown and policy.no_rule == "refuse":
+            kind = "calls" if unknown == ["VOICE"] else "texts"
+            words = f"no legal hours for {kind} are known in {name}: none go to {count_people(people)} there"
+            hint = "`no_rule` in `policy` can have them reached by `schedule` alone"
+            yield campaign.position.problem("legal-hours-unknown", words, hint, severity="warning")
+        rules = [one for method in methods for one in law.rules_of(places, method, policy.purpose)]
+        silence = next((one for one in rules if one.no_reply_opts_out), None)
+        if silence is not None and reminders:
+            words = f"{reminders} will not go to {count_people(people)} in {name}, where no reply counts as"
+            hint = "ask them once, in words that need no reminder"
+            reason = f"{words} opting out: {silence.citation}"
+            yield campaign.position.problem("legal-silence", reason, hint, severity="warning")
+
+
+def count_places(campaign: Campaign) -> Counter[tuple[str, ...]]:
+    """Count people by the places whose laws hold for them: the same for all of an area code and region."""
+    counts: Counter[tuple[str, str | None]] = Counter()
+    phones: dict[tuple[str, str | None], str] = {}
+    for one in iterate_audience(campaign, frozenset(), Problems(), AudienceTally()):
+        key = one.phone[1:5], one.region
+        counts[key] += 1
+        phones.setdefault(key, one.phone)
+    found: Counter[tuple[str, ...]] = Counter()
+    for key, people in counts.items():
+        found[locate(phones[key], None, key[1]).places] += people
+    return found
+
+
+def search_phones(paths: Sequence[Path], campaigns: Collection[Campaign]) -> Iterator[Diagnostic]:
+    """Yield a problem for each phone number in files and their names; numbers are not shown.
+
+    Searched is what git keeps below `paths`, by default below `campaigns/`; without git, all files. Audiences
+    of `campaigns` are left out. In a campaign that silences it a number is a warning, unless a rule requires
+    encrypted audiences.
+    """
+    sources = [source for one in campaigns for source in (*one.recipients, *one.exclude)]
+    declared = {Path(one.location).resolve() for one in sources if isinstance(one, FileRecipients)}
+    inline = {(one.position.file.resolve(), one.position.line) for one in sources}
+    regions = list_regions(sources)
+    silent = {
+        one.file.resolve()
+        for one in campaigns
+        if any(each.code == PHONE_COMMITTED for each in one.ignore) and one.rules.find("audience") is None
+    }
+    for file in sorted({file for path in paths or (DEFAULT_FOLDER,) for file in _list_files(path)}):
+        real = file.resolve()
+        shown, hint = _hide(file, regions), "take it out, or move it to an encrypted audience"
+        lines = [] if real in declared else _read_lines(file)
+        found = [(1, 1, "this file's name", phone) for _, _, phone in find_phones(file.name, regions)]
+        found += [
+            (number, start + 1, "this line", phone)
+            for number, line in enumerate(lines, start=1)
+            if (real, number) not in inline
+            for start, _, phone in find_phones(line, regions)
+        ]
+        for line, column, where, phone in found:
+            words = f"there is a phone number in {where}: it ends in {phone[-2:]}"
+            severity: Severity = "warning" if real in silent else "error"
+            yield Diagnostic(severity, PHONE_COMMITTED, words, shown, line, column, hint)
+
+
+def _hide(file: Path, regions: Collection[str]) -> Path:
+    """Return a path without the phone numbers in its name."""
+    name = file.name
+    for start, end, _ in find_phones(name, regions):
+        name = name[:start] + _DIGIT.sub("•", name[start:end]) + name[end:]
+    return file.with_name(name)
+
+
+def _list_files(path: Path) -> Iterator[Path]:
+    folder = path if path.is_dir() else path.parent
+    top = find_work_tree(folder)
+    if top is None:
+        yield from (file for file in path.rglob("*") if file.is_file())
+        return
+    # Beside the paths that git keeps are those that are to be committed.
+    kept = Git(folder).ask("ls-files", "-z", "--cached", "--", str(path.absolute())).output
+    yield from (file for name in kept.split("\0") if name and (file := folder / name).is_file())
+
+
+def _read_lines(file: Path) -> list[str]:
+    content = file.read_bytes()
+    encoding = choose_encoding(content[:_SAMPLE], None)
+    is_text = encoding.startswith("utf-16") or b"\0" not in content[:_SAMPLE]
+    is_text = is_text and not content.startswith(STARTS)
+    return content.decode(encoding, errors="replace").splitlines() if is_text else []

@@ -155,7 +155,7 @@ class ApplySession:
         self.locks[campaign.name].require_held_now()
         with stop_on_interrupt(self.stop):
             found = self.recover(campaign).settle()
-        if found.adopted and not self.scope.quiet:
+        if found.adopted:
             launches = count_words(found.adopted, "launch", "launches")
             note(f"{campaign.name}: {launches} of unknown outcome had been sent; recorded.")
         if found.doubt is not None and found.waiting:
@@ -271,7 +271,7 @@ class ApplySession:
         )
 
     def _wait(self, campaign: Campaign, seconds: float, why: str) -> bool:
-        if seconds and not self.scope.quiet:
+        if seconds:
             time_s = f"{max(seconds, 0.1):.3g} s"
             note(f"{campaign.name}: waiting {time_s}, so that nobody is texted twice: {why}.")
         return self.stop.wait(seconds)
@@ -303,7 +303,7 @@ class ApplySession:
     def _lock(self, campaign: Campaign) -> None:
         timeout_s = self.options.lock_timeout_s
         is_new = not self.is_idle and self.remote_intents.hold(
-            self.stack, timeout_s, settle_window_s=self.options.settle_window_s, quiet=self.scope.quiet
+            self.stack, timeout_s, settle_window_s=self.options.settle_window_s
         )
         if is_new:
             # Another machine may have moved the ref while this one waited.

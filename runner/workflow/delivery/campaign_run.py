@@ -143,10 +143,8 @@ def _describe(message: MessagePlan, at: str) -> AudienceRow:
 
 
 _TIMEOUT_S = 20.0
-_COMMIT = "# branch.oid "
-_NO_COMMIT = "(initial)"
-_FIELDS_BEFORE_PATH = {"1": 8, "2": 9, "u": 10, "?": 1}
-"""By the kind of line (git-status(1), "Porcelain Format Version 2")."""
+_BEFORE_PATH = len("XY ")
+"""Characters of a line before its path (git-status(1), "Porcelain Format Version 1")."""
 _OF_ONE_CAMPAIGN = {".yaml", ".yml", ".csv", ".json"}
 
 
@@ -187,32 +185,23 @@ def find_actor(environment: Mapping[str, str]) -> str | None:
 def _ask_git(campaigns: Sequence[Campaign]) -> tuple[str | None, bool]:
     """Return the current commit, and whether files of the campaigns differ from it.
 
-    This is one command for all campaigns; without git or a repository, there is no commit.
+    Without git or a repository, there is no commit.
     """
     root = campaigns[0].root.resolve()
     own = set(_list_own_files(campaigns))
     shared = {include_folder(campaign).resolve() for campaign in campaigns}
     folders = sorted({one for one in (*shared, *(file.parent for file in own)) if one.is_relative_to(root)})
-    command = ("status", "--porcelain=v2", "--branch", "--untracked-files=all", "--no-renames", "-z", "--")
+    command = ("--literal-pathspecs", "status", "--porcelain", "--untracked-files=all", "--no-renames", "-z")
+    git = Git(root, timeout_s=_TIMEOUT_S)
     try:
-        answer = Git(root, timeout_s=_TIMEOUT_S).ask(
-            *command, *map(str, folders), environment={"GIT_LITERAL_PATHSPECS": "1"}
-        )
+        head = git.ask("rev-parse", "--verify", "--quiet", "HEAD")
+        answer = git.ask(*command, "--", *map(str, folders))
     except GitError:
         return None, False
-    lines = answer.output.split("\0") if not answer.status else []
-    commit = next((line.removeprefix(_COMMIT) for line in lines if line.startswith(_COMMIT)), None)
-    if commit in (None, _NO_COMMIT):
+    if head.status or answer.status:
         return None, False
-    changed = (root / path for path in _iterate_paths(lines))
-    return commit, any(file in own or _is_included(file, shared) for file in changed)
-
-
-def _iterate_paths(lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        before = _FIELDS_BEFORE_PATH.get(line[:1])
-        if before is not None:
-            yield line.split(" ", before)[before]
+    changed = (root / line[_BEFORE_PATH:] for line in answer.output.split("\0") if line)
+    return head.output.strip(), any(file in own or _is_included(file, shared) for file in changed)
 
 
 def _list_own_files(campaigns: Iterable[Campaign]) -> Iterator[Path]:

@@ -22,10 +22,10 @@ from runner.source.diagnostic import Problems
 from runner.telemetry import measure, span
 from runner.wording import count_words
 from runner.workflow.delivery.campaign_run import CampaignRun, note_audience
-from runner.workflow.delivery.gone import find_gone
-from runner.workflow.observer import note, show_progress, stop_on_interrupt, warn
+from runner.workflow.observer import hushing, note, show_progress, stop_on_interrupt, warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.planning import plan_campaign, plan_campaigns
+from runner.workflow.workspace.workspace import find_gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -72,9 +72,9 @@ class DeliveryRun:
             planned = self._plan_all(scope, options, reader, self.session.enter_settled)
         # Left-out campaigns no longer limit the others, and adopted launches change the plan.
         while self._are_overtaken(planned):
-            scope = replace(scope, quiet=True)
             reader = PlanContextReader(self.session.workspace, self.session.ledger, reader.now)
-            planned = self._plan_all(scope, options, reader, self.session.enter)
+            with hushing():
+                planned = self._plan_all(scope, options, reader, self.session.enter)
         return planned
 
     def _plan_all(
@@ -87,7 +87,6 @@ class DeliveryRun:
         """Load and plan campaigns, and show problems found."""
         cluster, stack = self.cluster, self.session.stack
         return plan_campaigns(
-            self.session.workspace,
             scope,
             options,
             enter,
@@ -103,21 +102,22 @@ class DeliveryRun:
         found = [self.failures.attempt(item.campaign, partial(find_lost, item)) for item in planned]
         return any(is_overtaken is not False for is_overtaken in found)
 
-    def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:
+    def bring_forward(self, planned: Sequence[PlanResult]) -> Sequence[PlanResult]:
         """Return saved plans as of now, without launches that may no longer be sent."""
         now = self.session.workspace.now()
-        return [self._plan_again(item, options, now) for item in planned]
+        return [self._plan_again(item, now) for item in planned]
 
-    def _plan_again(self, item: PlanResult, options: PlanOptions, now: datetime) -> PlanResult:
+    def _plan_again(self, item: PlanResult, now: datetime) -> PlanResult:
         workspace, planner = self.session.workspace, item.planner
         if planner is None:
             # A cluster's launches wait in files, each with its deadline.
-            unread = PlanContextReader(workspace, self.session.ledger, now).find_unread()
+            unread = PlanContextReader(workspace, self.session.ledger, now).unread
             overdue = find_overdue(item.campaign, unread, now)
             return item if overdue is None else replace(item, plan=replace(item.plan, unread=overdue))
         then, record = planner.context, self.session.enter(item.campaign)
         known = replace(then, now=now, planned_at=then.now)
-        again = plan_campaign(workspace, item.campaign, record, options, known, Problems(), planner.stamps)
+        options, stamps = planner.options, planner.stamps
+        again = plan_campaign(workspace, item.campaign, record, options, known, Problems(), stamps)
         if again is None:
             planner.require_unchanged()
             raise PlanChangedError(
@@ -233,7 +233,7 @@ class DeliveryRun:
         ref = session.describe(campaign)
         _, target = session.service
         self.pace.set_rate(min(filter(None, (target.rate, campaign.limits.rate)), default=None))
-        with show_progress(f"Sending {campaign.name}", left, quiet=session.scope.quiet) as progress:
+        with show_progress(f"Sending {campaign.name}", left) as progress:
             delivery = Delivery(
                 campaign=ref,
                 send=ref.client.send,

@@ -25,7 +25,7 @@ from runner.ledger.record.entry import list_open
 from runner.ledger.record.unsettled import is_settled
 from runner.ledger.results.runs import find_runs
 from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
-from runner.workflow.observer import note, warn
+from runner.workflow.observer import warn
 from runner.workflow.workspace.workspace import describe_this_run
 
 if TYPE_CHECKING:
@@ -81,7 +81,6 @@ class RemoteIntents:
         *,
         settle_window_s: float | None = None,
         makes_ref: bool = True,
-        quiet: bool = False,
     ) -> bool:
         """Hold the target's ref, for all campaigns of the run, until the stack is closed.
 
@@ -97,7 +96,7 @@ class RemoteIntents:
             note_absorbed(connection, [run])
         settle_s = target.settle_window if settle_window_s is None else settle_window_s
         patience = LeasePatience(timeout_s, settle_s, self._is_own)
-        stack.enter_context(state.hold(holder.describe(), run, patience, quiet=quiet))
+        stack.enter_context(state.hold(holder.describe(), run, patience))
         self._recorded = frozenset(state.list_campaigns())
         return True
 
@@ -108,10 +107,9 @@ class RemoteIntents:
         names: Iterable[str] = (),
         *,
         every_target: bool = False,
-        quiet: bool = False,
     ) -> None:
         """Hold the ref, if there is one, and all campaigns on record, with those of some `names`."""
-        self.hold(stack, timeout_s, makes_ref=False, quiet=quiet)
+        self.hold(stack, timeout_s, makes_ref=False)
         target = self._workspace.target.name
         found = {(target, name) for name in names}
         with self._ledger.reading() as connection:
@@ -196,10 +194,10 @@ class RemoteIntents:
             self._stage(self._state, identity, campaign_id, is_needed=is_there)
         except RunnerError as error:
             self._state.is_behind = True
-            warn(f"{identity.name}: the record could not be brought to {self._state.ref}: {error.message}")
-            note(
-                f"  the ledger and {show_path(identity.lockfile)} have everything: commit and push the "
-                "lockfile, or run the same command again here. Until then other machines ask the service"
+            warn(
+                f"{identity.name}: the record could not be brought to {self._state.ref}: {error.message}",
+                f"the ledger and {show_path(identity.lockfile)} have everything: commit and push the "
+                "lockfile, or run the same command again here. Until then other machines ask the service",
             )
 
     def _describe(

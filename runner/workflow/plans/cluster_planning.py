@@ -10,7 +10,7 @@ from runner.audience.sealing import require_plain
 from runner.cluster.address import Address, parse_address
 from runner.cluster.audience_scatter import choose_partitions
 from runner.cluster.campaign_plan import plan_on_cluster
-from runner.cluster.plan_job import PlanJob
+from runner.cluster.folder import PlanJob
 from runner.errors import ConfigurationError, UsageError, write_install_hint
 from runner.plan.survey import survey_audience
 from runner.service.target import find_key_variable
@@ -116,7 +116,7 @@ class ClusterPlanning:
         Only workers with the same version and state key, and access to the folder, are used.
         """
         # Imported here: optional, and slow to import.
-        from runner.cluster.dask_connection import check_workers, open_cluster
+        from runner.cluster.dask_engine import check_workers, open_cluster
         from runner.cluster.folder import open_scratch
 
         # Workers plan: they need no credentials of the service, and no ledger.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from runner.campaign.conditions import build_answer_reader
@@ -42,9 +43,9 @@ if TYPE_CHECKING:
     from runner.workflow.workspace.workspace import Workspace
 
 
-@dataclass(slots=True)
+@dataclass
 class PlanContextReader:
-    """Reads plan contexts for the campaigns of one command.
+    """Reads plan contexts for the campaigns of one plan, once all of them are entered.
 
     `now` is the (aware) time planned for. Without a `ledger` nothing is on record, as where the state key is
     missing: contexts have time and law only. With `is_for_any_time`, nothing waits for its time.
@@ -56,12 +57,6 @@ class PlanContextReader:
     is_for_any_time: bool = False
     _sessions: KnownPeople[OpenSession] | None = field(default=None, init=False)
     _suppressions: KnownPeople[Barred] | None = field(default=None, init=False)
-    _unread: list[UnreadReplies | None] = field(default_factory=list, init=False)
-
-    def forget_findings(self) -> None:
-        """Read everything anew: the ledger has changed."""
-        self._sessions = self._suppressions = None
-        self._unread = []
 
     def read(self, campaign: Campaign, planned: Sequence[TextedPeople] = ()) -> PlanContext:
         """Return the context of one campaign, after earlier campaigns of the run (`planned`)."""
@@ -84,7 +79,7 @@ class PlanContextReader:
                 planned=planned,
                 law=law,
                 pause=find_pause(connection, identity.target, identity.names),
-                unread=self.find_unread(),
+                unread=self.unread,
                 suppressions=self._suppressions or None,
                 sessions=self._sessions or None,
                 waves={} if row is None else read_waves(connection, row.id, ids, has_wave=has_wave),
@@ -99,12 +94,13 @@ class PlanContextReader:
             )
         return context.leave_out_time() if self.is_for_any_time else context
 
-    def find_unread(self) -> UnreadReplies | None:
-        """Return the target's longest unread replies; None if there can be none."""
-        if self.ledger is not None and not self._unread:
-            with self.ledger.reading() as connection:
-                self._unread = [find_unread_replies(connection, self.workspace.target.name)]
-        return next(iter(self._unread), None)
+    @cached_property
+    def unread(self) -> UnreadReplies | None:
+        """The target's longest unread replies; None if there can be none."""
+        if self.ledger is None:
+            return None
+        with self.ledger.reading() as connection:
+            return find_unread_replies(connection, self.workspace.target.name)
 
     def _list_spans(self, campaign: Campaign, law: LawBook | None) -> set[timedelta]:
         """Return the times within which messages count, for the campaign's cap and those of laws."""

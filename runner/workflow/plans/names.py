@@ -23,7 +23,7 @@ from runner.plan.planner import iterate_offers
 from runner.service.target import SANDBOX, require_one_name
 from runner.source.diagnostic import Problems
 from runner.text.outgoing import digest_filled
-from runner.wording import count_words
+from runner.wording import count_people
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_file, find_campaign_files, show_path
 from runner.workflow.observer import warn
 from runner.workflow.plans.context_reader import PlanContextReader
@@ -148,7 +148,8 @@ class RecordNames:
                 f"{item.campaign.name} has a record now: take `renamed_from: none` out of "
                 f"{show_path(item.campaign.file)}, so that it is held if it is renamed"
             )
-        if item.campaign.is_new or not _sends(item) or not self._is_new(item):
+        sends = item.plan.recipients_to_send or any(message.deferred for message in item.plan.messages)
+        if item.campaign.is_new or not sends or not self._is_new(item):
             return
         own = {
             tag.casefold()
@@ -158,7 +159,7 @@ class RecordNames:
         for orphan in self._orphans:
             same = [tag for tag in sorted(orphan.tags) if tag.casefold() in own]
             if same and orphan.name not in self._names_elsewhere:
-                people = count_words(max(orphan.tags[tag] for tag in same), "person", "people")
+                people = count_people(max(orphan.tags[tag] for tag in same))
                 raise _refuse_name(item.campaign, orphan, f"texted {people} under the tag {same[0]!r}")
         self._require_other_people(item)
 
@@ -184,12 +185,12 @@ class RecordNames:
         names = set(self.workspace.files.campaigns.values())
         for orphan in orphans:
             if orphan.same_texts:
-                count = count_words(len(orphan.same_texts), "person", "people")
+                count = count_people(len(orphan.same_texts))
                 raise _refuse_name(
                     item.campaign, orphan, f"sent the same texts to {count} of {item.campaign.name}"
                 )
             if orphan.same_messages and (is_own or orphan.name in names):
-                count = count_words(len(orphan.same_messages), "person", "people")
+                count = count_people(len(orphan.same_messages))
                 what = f"sent messages of the same ids to {count} of {item.campaign.name}"
                 raise _refuse_name(item.campaign, orphan, what)
 
@@ -249,27 +250,18 @@ def plan_on_record(
     What keeps a campaign from being planned goes to `failures`; if these are tolerant, what keeps all from it
     is warned of, and leaves all out. The decisions on `watched` phones (E.164) are kept.
     """
-    options = PlanOptions(
-        recipients_per_send=workspace.target.recipients_per_send,
-        watched=frozenset(watched),
-        prices=workspace.target.prices,
-    )
+    options = PlanOptions(watched=frozenset(watched))
     reader = PlanContextReader(workspace, ledger, workspace.now())
     find_record = partial(workspace.read_record, ledger)
     try:
         # A campaign that is held as renamed sends nothing.
-        return plan_campaigns(
-            workspace, scope, options, find_record, reader, failures, names=RecordNames(workspace, ledger)
-        )
+        names = RecordNames(workspace, ledger)
+        return plan_campaigns(scope, options, find_record, reader, failures, names=names)
     except RunnerError as error:
         if not failures.is_tolerant or not failures.campaigns:
             raise
         failures.end(error)
         return []
-
-
-def _sends(item: PlanResult) -> bool:
-    return bool(item.plan.recipients_to_send) or any(message.deferred for message in item.plan.messages)
 
 
 def _refuse_name(campaign: Campaign, orphan: _Orphan, what: str) -> UnclearNameError:
@@ -303,7 +295,7 @@ def _require_wave(item: PlanResult) -> None:
         )
     if wave is None or wave.name:
         return
-    people = count_words(wave.texted_before or 0, "person", "people")
+    people = count_people(wave.texted_before or 0)
     raise UnclearNameError(
         f"{campaign.name} has no `wave`, and {people} were texted in its wave {wave.before}: without one "
         "everybody would be texted again. Nothing of it is sent",
@@ -347,7 +339,7 @@ def _require_known_ids(item: PlanResult) -> None:
     ]
     if not lost or not new:
         return
-    people = count_words(texted[lost[0]], "person", "people")
+    people = count_people(texted[lost[0]])
     raise UnclearNameError(
         f"{item.campaign.name}: `{lost[0]}`, which it has no more, texted {people}, and `{new[0]}` has no "
         "record: if it was renamed, they would be texted again. Nothing of it is sent",

@@ -13,10 +13,9 @@ from runner.service.target import EMBEDDED, describe_destination
 from runner.source.quantity import write_share
 from runner.text.segment import advise
 from runner.view.blocks import Items, ListItem, Section, Sentence, TableBlock
-from runner.wording import count_words
+from runner.wording import count_people, count_words
 from runner.workflow.campaigns import show_path
-from runner.workflow.documents import list_notes
-from runner.workflow.plans.power import BASELINE, POWER, list_findable
+from runner.workflow.documents import BASELINE, POWER, list_findable, list_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -195,7 +194,7 @@ def _sum_up_held(plan: CampaignPlan, message: MessagePlan) -> Iterator[tuple[Dis
     if message.no_consent:
         yield "no_consent", f"{_count_people(message.no_consent, 'has', 'have')} no consent on record"
     if message.opt_out_doubtful:
-        people = count_words(message.opt_out_doubtful, "person", "people")
+        people = count_people(message.opt_out_doubtful)
         yield "opt_out_doubtful", f"{people} may have opted out, a person must decide: `runner optouts list`"
     if message.awaiting:
         yield "awaiting", _describe_awaiting(plan, message)

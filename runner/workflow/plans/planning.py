@@ -7,6 +7,7 @@ these people, and nobody else.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
@@ -17,17 +18,18 @@ from runner.campaign.checks import find_late_follow_ups
 from runner.campaign.lint import silence_warnings
 from runner.errors import LimitError, MissingKeyError, PausedError, RunnerError, UsageError
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_lockfile, read_campaign_name
-from runner.ledger.model import RecordedDeliveries, find_wave
+from runner.ledger.fingerprint import TargetKey
+from runner.ledger.model import RecordedDeliveries, find_wave, on_occasion
 from runner.ledger.record.campaign_record import Record
+from runner.ledger.record.deliveries import read_digests
 from runner.plan.answer_rule import DIFFERS, UNREAD
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import concerns
-from runner.plan.planner import Planner
+from runner.plan.planner import Planner, iterate_offers
 from runner.plan.survey import survey_audience
 from runner.service.target import find_key_variable
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
-from runner.workflow.failures import Failures
 from runner.workflow.observer import show_problems
 from runner.workflow.plans.context_reader import PlanContextReader
 
@@ -36,10 +38,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.campaign.model import Campaign
+    from runner.ledger.database import Ledger
     from runner.ledger.model import LaunchRecord
     from runner.plan.model import CampaignPlan, PlannedLaunch
     from runner.plan.plan_context import PlanContext
     from runner.service.target import Target
+    from runner.workflow.failures import Failures
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.workspace import Workspace
 
@@ -49,6 +53,12 @@ if TYPE_CHECKING:
     """Plans one campaign, after plans before it in the same run; returns None if it reports errors."""
     BeginPlanning = Callable[[Sequence[Campaign]], MakePlan]
     """Prepares for all campaigns of a command, and returns what plans each."""
+
+
+_COMPARED = 200
+"""People of each message, at most, whose texts are compared with those that they got."""
+_MOST_ROWS = 100_000
+"""Rows of an audience, at most, that is read for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +74,11 @@ class PlanResult:
     def campaign(self) -> Campaign:
         """The campaign."""
         return self.plan.campaign
+
+    @property
+    def key(self) -> TargetKey:
+        """The target's key."""
+        return TargetKey.of(self.target.name, self.target.state_key)
 
     def iterate_launches(self) -> Iterator[PlannedLaunch]:
         """Return an iterator over the plan's launches, of this process or from a cluster's files."""
@@ -88,51 +103,48 @@ class NameCheck(Protocol):
 
 
 def plan_campaigns(
-    workspace: Workspace,
     scope: Scope,
     options: PlanOptions,
     find_record: Callable[[Campaign], Record],
     reader: PlanContextReader,
-    failures: Failures | None = None,
+    failures: Failures,
     begin: BeginPlanning | None = None,
     names: NameCheck | None = None,
 ) -> list[PlanResult]:
-    """Load and plan campaigns, and show the problems found.
+    """Load and plan campaigns, by the limits and prices of the reader's target; show the problems found.
 
-    Without `failures`, all campaigns are planned or none; without `begin`, in this process. With `names`,
-    what may have been renamed is refused.
+    Those that fail go to `failures`; without `begin`, plans are made in this process. With `names`, what may
+    have been renamed is refused.
 
     Raises:
         InvalidCampaignError: there are errors that end the command; they have been shown.
         UsageError: no campaign has the requested message.
         UnclearNameError: the target, or the only campaign, may have another name on record.
     """
-    failures = Failures(is_apart=False) if failures is None else failures
-    problems = Problems()
+    problems, workspace, target = Problems(), reader.workspace, reader.workspace.target
+    options = replace(options, recipients_per_send=target.recipients_per_send, prices=target.prices)
     campaigns = failures.load(scope, problems)
     require_message(campaigns, options.only)
     if names is not None:
         names.begin(campaigns, failures.claimed)
     now = None if reader.ledger is None else reader.now
-    begin = begin or (lambda _: partial(_plan_here, workspace, reader))
+    begin = begin or (lambda _: partial(_plan_here, reader))
     turn = _Turn(begin, options, failures, problems, now, names)
     try:
         if reader.ledger is not None:
             require_state_key(workspace, campaigns)
         recorded = [(one, failures.attempt(one, partial(find_record, one))) for one in campaigns]
-        reader.forget_findings()
         found = turn.plan([(one, record) for one, record in recorded if record is not None])
     except RunnerError:
-        show_problems(problems, quiet=scope.quiet)
+        show_problems(problems)
         raise
     for campaign in campaigns:
         list(silence_warnings(campaign, problems))
-    failures.conclude_check(problems, turn.invalid, quiet=scope.quiet)
+    failures.conclude_check(problems, turn.invalid)
     return found
 
 
 def _plan_here(
-    workspace: Workspace,
     reader: PlanContextReader,
     campaign: Campaign,
     record: Record,
@@ -141,7 +153,8 @@ def _plan_here(
     problems: Problems,
 ) -> PlanResult | None:
     texted = [item.planner.texted for item in before if item.planner and item.planner.texted]
-    return plan_campaign(workspace, campaign, record, options, reader.read(campaign, texted), problems)
+    context = reader.read(campaign, texted)
+    return plan_campaign(reader.workspace, campaign, record, options, context, problems)
 
 
 @dataclass(slots=True)
@@ -263,7 +276,7 @@ def leave_out_refused(
         hint = "check audience and campaign: limits are in the campaign, rules in targets.yaml"
         return LimitError(words, hint=hint)
 
-    return _leave_out(leave_out_paused(planned, failures), failures, find_error)
+    return leave_out(leave_out_paused(planned, failures), failures, find_error)
 
 
 def leave_out_paused(planned: Sequence[PlanResult], failures: Failures) -> Sequence[PlanResult]:
@@ -281,7 +294,7 @@ def leave_out_paused(planned: Sequence[PlanResult], failures: Failures) -> Seque
             hint = hint if is_recorded else f"`runner apply` pauses it; then {hint}"
         return PausedError(words, hint=hint)
 
-    return _leave_out(planned, failures, find_error)
+    return leave_out(planned, failures, find_error)
 
 
 def leave_out_waiting(planned: Sequence[PlanResult], failures: Failures) -> Sequence[PlanResult]:
@@ -297,12 +310,13 @@ def leave_out_waiting(planned: Sequence[PlanResult], failures: Failures) -> Sequ
             hint=f"somebody may have opted out: {unread.remedy}, then this again",
         )
 
-    return _leave_out(planned, failures, find_error)
+    return leave_out(planned, failures, find_error)
 
 
-def _leave_out(
+def leave_out(
     planned: Sequence[PlanResult], failures: Failures, find_error: Callable[[PlanResult], RunnerError | None]
 ) -> Sequence[PlanResult]:
+    """Return the plans without an error; others go to `failures`."""
     kept = []
     for item in planned:
         error = find_error(item)
@@ -322,13 +336,10 @@ def describe_unread(planned: Sequence[PlanResult]) -> Iterator[str]:
     """Yield a sentence for each follow-up, with the number of people waiting."""
     for item in planned:
         for message in item.plan.messages:
-            for reason in filter(_is_of_answers, message.reasons):
-                people = count_words(message.reasons[reason], "recipient waits", "recipients wait")
-                yield f"{item.campaign.name}: {people} for `{message.id}`: {reason}"
-
-
-def _is_of_answers(reason: str) -> bool:
-    return reason == UNREAD or reason.startswith(DIFFERS)
+            for reason, count in message.reasons.items():
+                if reason == UNREAD or reason.startswith(DIFFERS):
+                    people = count_words(count, "recipient waits", "recipients wait")
+                    yield f"{item.campaign.name}: {people} for `{message.id}`: {reason}"
 
 
 def list_unread(item: PlanResult) -> list[str]:
@@ -344,11 +355,9 @@ def plan_without_key(workspace: Workspace, scope: Scope, failures: Failures) -> 
     Raises:
         InvalidCampaignError: there are errors that end the command, which have been shown.
     """
-    target = workspace.target
-    options = PlanOptions(recipients_per_send=target.recipients_per_send, prices=target.prices)
     record = Record(None, RecordedDeliveries({}, {}))
     reader = PlanContextReader(workspace, None, workspace.now())
-    return plan_campaigns(workspace, scope, options, lambda _: record, reader, failures)
+    return plan_campaigns(scope, PlanOptions(), lambda _: record, reader, failures)
 
 
 def list_texted(workspace: Workspace, campaign: Campaign) -> dict[str, dict[str, set[str]]] | None:
@@ -371,3 +380,43 @@ def list_texted(workspace: Workspace, campaign: Campaign) -> dict[str, dict[str,
         wave = found.setdefault(find_wave(launch.occasion), {})
         wave.setdefault(message, set()).update(launch.recipients)
     return found
+
+
+def list_changed(ledger: Ledger, key: TargetKey, planned: Iterable[PlanResult]) -> tuple[str, ...]:
+    """Return the full names of sent messages whose texts are others now.
+
+    Of each, the first people in the audience who got it are compared; large audiences are not read for it.
+    """
+    return tuple(
+        f"{item.campaign.name}/{message}"
+        for item in planned
+        if any(one.already_sent and one.rows <= _MOST_ROWS for one in item.plan.messages)
+        for message in _compare_campaign(ledger, key, item)
+    )
+
+
+def _compare_campaign(ledger: Ledger, key: TargetKey, item: PlanResult) -> list[str]:
+    """Return the ids of a campaign's changed messages."""
+    campaign, record = item.campaign, item.record
+    if record.campaign_id is None:
+        return []
+    wanted = {one.id: min(_COMPARED, one.already_sent) for one in item.plan.messages}
+    current: dict[str, dict[str, str]] = defaultdict(dict)
+    people = set[str]()
+    for phone, offers in iterate_offers(campaign, RecordedDeliveries({}, {}), None):
+        fingerprint = key.fingerprint(phone)
+        for offer in offers:
+            delivery = on_occasion(fingerprint, key.name_occasion(offer.occasion))
+            if delivery in record.known.sent.get(offer.message.id, ()):
+                current[offer.message.id][delivery] = offer.payload.digest
+                people.add(fingerprint)
+        if all(len(current[message]) >= count for message, count in wanted.items()):
+            break
+    with ledger.reading() as connection:
+        changed = {
+            message
+            for name, person, occasion, digest, state in read_digests(connection, record.campaign_id, people)
+            for message in (campaign.message_ids.get(name, name),)
+            if state == "sent" and current[message].get(on_occasion(person, occasion), digest) != digest
+        }
+    return [message.id for message in campaign.messages if message.id in changed]

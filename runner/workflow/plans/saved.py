@@ -21,7 +21,6 @@ from runner.errors import (
     UnusableListError,
     UsageError,
 )
-from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import parse_moment
 from runner.plan.digest import digest_json, plan_digest
 from runner.plan.documents import SavedOptions
@@ -47,13 +46,12 @@ _CHECKSUM = "checksum"
 
 def name_key(item: PlanResult) -> str | None:
     """Return the fingerprint of the state key of a plan's digests; None without one."""
-    secret = item.target.state_key
-    return TargetKey.of(item.plan.target, secret).name if secret else None
+    return item.key.name if item.key.is_secret else None
 
 
 def digests(item: PlanResult) -> PlanDigests:
     """Return digests of a plan's inputs: what the campaign file sends, the recipients, and the record."""
-    key = TargetKey.of(item.plan.target, item.target.state_key or None)
+    key = item.key
     found: PlanDigests = {
         "campaign": key.seal("digest", item.campaign.digest.encode()),
         "deliveries": key.seal("digest", item.plan.digest.encode()),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.audience.phone import mask_phone
@@ -66,20 +65,20 @@ def forget(scope: Scope, phone: str, lock_timeout_s: float, approve: Callable[[]
         for _, error in files.unread.values():
             raise error
         try:
-            stack, remote_intents = _hold(workspace, ledger, 0, quiet=scope.quiet)
+            stack, remote_intents = _hold(workspace, ledger, 0)
         except RunLockedError:
             _opt_out(workspace, ledger, phone)
             if not lock_timeout_s:
                 raise
-            stack, remote_intents = _hold(workspace, ledger, lock_timeout_s, quiet=scope.quiet)
+            stack, remote_intents = _hold(workspace, ledger, lock_timeout_s)
         with stack:
             remote_intents.enter_all()
-            done = _forget(workspace, ledger, phone, quiet=scope.quiet)
+            done = _forget(workspace, ledger, phone)
             rewritten = files.rewrite(ledger, files.read_texts())
             remote_intents.keep_all()
         if not remote_intents.is_behind:
             # A ref without campaigns has it from here.
-            workspace.files.share(ledger, is_quiet=scope.quiet or workspace.state is None)
+            workspace.files.share(ledger, is_told=workspace.state is not None)
     unreached = [*done.list_unreached(), *_list_other_lockfiles(workspace, done), *_list_states(workspace)]
     return build(
         ForgottenPerson,
@@ -92,13 +91,11 @@ def forget(scope: Scope, phone: str, lock_timeout_s: float, approve: Callable[[]
     )
 
 
-def _hold(
-    workspace: Workspace, ledger: Ledger, timeout_s: float, *, quiet: bool
-) -> tuple[ExitStack, RemoteIntents]:
+def _hold(workspace: Workspace, ledger: Ledger, timeout_s: float) -> tuple[ExitStack, RemoteIntents]:
     """Hold ref and campaigns until the stack is closed."""
     with ExitStack() as stack:
         remote_intents = RemoteIntents(workspace, ledger)
-        remote_intents.hold_all(stack, timeout_s, every_target=True, quiet=quiet)
+        remote_intents.hold_all(stack, timeout_s, every_target=True)
         return stack.pop_all(), remote_intents
 
 
@@ -114,26 +111,25 @@ def _opt_out(workspace: Workspace, ledger: Ledger, phone: str) -> None:
     )
 
 
-def _forget(workspace: Workspace, ledger: Ledger, phone: str, *, quiet: bool) -> Forgotten:
+def _forget(workspace: Workspace, ledger: Ledger, phone: str) -> Forgotten:
     """Remove a person from the ledger, and write down that nobody texts them again."""
-    find_secret = partial(_find_secret, workspace)
+
+    def find_secret(target: str) -> tuple[str, str | None]:
+        """Return the variable of another target's state key, and its value."""
+        variable = find_key_variable(target, workspace.targets)
+        return variable, read_state_key(workspace.environ, variable)
+
     done = forget_person(ledger, phone, workspace.key, find_secret, workspace.now_text())
     for key in done.keys:
         files = RecordFiles.find(workspace.files.paths, key)
         if not files.write_suppressions(ledger):
             continue
         is_shared = key.target == workspace.target.name and workspace.state is not None
-        if key.target != SANDBOX and not quiet and not is_shared:
+        if key.target != SANDBOX and not is_shared:
             note(f"`runner ci record` commits {files.places[0]}: other machines learn of it there.")
     # The copies for reports contain answers; the next report rebuilds them.
     remove_copies(state_folder())
     return done
-
-
-def _find_secret(workspace: Workspace, target: str) -> tuple[str, str | None]:
-    """Return the variable of another target's state key, and its value."""
-    variable = find_key_variable(target, workspace.targets)
-    return variable, read_state_key(workspace.environ, variable)
 
 
 def _list_other_lockfiles(workspace: Workspace, done: Forgotten) -> Iterator[str]:

@@ -23,14 +23,14 @@ from runner.service.paging import list_launches
 from runner.service.target import OLD_STATE_KEY, find_key_variable, read_old_state_key
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
-from runner.workflow.campaigns import DEFAULT_FOLDER, refuse_errors, show_path
+from runner.workflow.campaigns import DEFAULT_FOLDER, load_valid_campaigns, refuse_errors, show_path
 from runner.workflow.delivery.remote_intents import RemoteIntents
 from runner.workflow.observer import note
 from runner.workflow.records.phones import iterate_phones
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from runner.campaign.model import Campaign
@@ -65,14 +65,14 @@ def rotate_key(
     """
     workspace = Workspace.open(scope)
     old = _find_old_key(workspace)
-    campaigns = scope.load_valid_campaigns() if scope.paths or DEFAULT_FOLDER.exists() else ()
+    campaigns = load_valid_campaigns(scope) if scope.paths or DEFAULT_FOLDER.exists() else ()
     problems = Problems()
     phones = [phone for file in listed for phone in iterate_phones(file, reading, problems)]
-    refuse_errors(problems, quiet=scope.quiet)
+    refuse_errors(problems)
     with workspace.open_bare_ledger() as ledger, ExitStack() as stack:
         remote_intents = RemoteIntents(workspace, ledger)
         names = {name for one in campaigns for name in (one.name, *one.renamed_from)}
-        remote_intents.hold_all(stack, lock_timeout_s, names, quiet=scope.quiet)
+        remote_intents.hold_all(stack, lock_timeout_s, names)
         rotation = _Rotation(workspace, ledger, campaigns, old, remote_intents)
         changed = rotation.run(phones, approve)
     return RotatedKey(workspace.target.name, changed, remote_intents.is_behind)
@@ -173,7 +173,8 @@ class _Rotation:
         translation.offer(phones)
         for campaign in self.campaigns:
             if translation.missing:
-                translation.offer(_list_phones(campaign))
+                audience = iterate_audience(campaign, frozenset(), Problems(), AudienceTally())
+                translation.offer(form for one in audience for form in list_forms(one.phone))
         if translation.missing:
             self._ask_service(translation)
         if translation.missing:
@@ -198,9 +199,3 @@ class _Rotation:
                 translation.offer(phone for launch in listed for phone in launch.recipients)
                 if not translation.missing:
                     return
-
-
-def _list_phones(campaign: Campaign) -> Iterator[str]:
-    """Yield the phones in a campaign's audience, up to the first error."""
-    for recipient in iterate_audience(campaign, frozenset(), Problems(), AudienceTally()):
-        yield from list_forms(recipient.phone)

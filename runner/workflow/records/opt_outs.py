@@ -155,7 +155,7 @@ def enter_people(scope: Scope, written: Sequence[str], region: str | None) -> Op
     def enter(connection: LedgerConnection, key: TargetKey, at: str) -> int:
         return add_opt_outs(connection, key, phones, "person", at)
 
-    return _change(Workspace.open_known(scope), "add", enter, quiet=scope.quiet)
+    return _change(Workspace.open_known(scope), "add", enter)
 
 
 def let_people_in(
@@ -183,7 +183,7 @@ def let_people_in(
         people = map(key.fingerprint, phones)
         return sum(dismiss_opt_outs(connection, key.target, person, at) for person in people)
 
-    return _change(workspace, "remove", dismiss, quiet=scope.quiet)
+    return _change(workspace, "remove", dismiss)
 
 
 def decide_replies(scope: Scope, replies: Sequence[str], state: State) -> OptOutsDocument:
@@ -204,7 +204,7 @@ def decide_replies(scope: Scope, replies: Sequence[str], state: State) -> OptOut
         return len(set(replies))
 
     command: OptOutCommand = "confirm" if state == "confirmed" else "dismiss"
-    return _change(Workspace.open_known(scope), command, decide, quiet=scope.quiet)
+    return _change(Workspace.open_known(scope), command, decide)
 
 
 def import_people(scope: Scope, file: Path, reading: PhoneReading) -> OptOutsDocument:
@@ -217,20 +217,18 @@ def import_people(scope: Scope, file: Path, reading: PhoneReading) -> OptOutsDoc
     def enter(connection: LedgerConnection, key: TargetKey, at: str) -> int:
         problems = Problems()
         entered = add_opt_outs(connection, key, iterate_phones(file, reading, problems), "import", at)
-        show_problems(problems, quiet=scope.quiet)
+        show_problems(problems)
         if problems.error_count:
             raise RunnerError(f"{count_words(problems.error_count, 'error')}: nothing was entered")
         return entered
 
-    return _change(Workspace.open_known(scope), "import", enter, quiet=scope.quiet)
+    return _change(Workspace.open_known(scope), "import", enter)
 
 
 def _change(
     workspace: Workspace,
     command: OptOutCommand,
     change: Callable[[LedgerConnection, TargetKey, str], int],
-    *,
-    quiet: bool,
 ) -> OptOutsDocument:
     """Change a target's opt-outs now, all or nothing; `change` returns how many entries changed."""
     key = workspace.key
@@ -239,5 +237,5 @@ def _change(
             enter_key(connection, key)
             changed = change(connection, key, workspace.now_text())
             done = _sum_up(connection, key.target, command, changed)
-        workspace.files.share(ledger, is_quiet=quiet or not changed)
+        workspace.files.share(ledger, is_told=bool(changed))
     return done

@@ -89,7 +89,7 @@ def change_pauses(scope: Scope, campaigns: Sequence[str], reason: str | None) ->
                 done = [set_pause(connection, workspace.key, name, words, at) for name in meant]
                 changed.append(any(done))
             pauses = read_pauses(connection, target.name)
-        workspace.files.share(ledger, is_quiet=scope.quiet or not any(changed))
+        workspace.files.share(ledger, is_told=any(changed))
     items = tuple(
         PausedCampaign.of(
             names[0], next((pauses[name] for name in names if name in pauses), None), is_changed=is_changed

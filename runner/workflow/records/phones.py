@@ -61,9 +61,7 @@ def _read_phones(written: Sequence[str], regions: Sequence[str], hint: str) -> l
 
 def _list_regions(scope: Scope) -> list[str]:
     """Return the regions of the national numbers in the campaigns' audiences; none if one is not known."""
-    loaded = load_campaigns(
-        scope.paths, scope.allowed, Problems(), identity=scope.identity, keeps_rules=False
-    )
+    loaded = load_campaigns(scope, Problems(), keeps_rules=False)
     if loaded.faults:
         return []
     return sorted(

@@ -25,9 +25,8 @@ from runner.text.include import include_folder
 from runner.text.template import TextCompiler
 from runner.wording import count_words, show_time
 from runner.workflow.campaign_report import CampaignReporter, ReportOptions, list_waves
-from runner.workflow.delivery.gone import find_gone
 from runner.workflow.workspace.folders import sandbox_database, state_folder
-from runner.workflow.workspace.workspace import Workspace
+from runner.workflow.workspace.workspace import Workspace, find_gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -21,11 +21,10 @@ from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, lockfile_name, lockfil
 from runner.ledger.model import APPROVALS_SUFFIX, SUPPRESSIONS_SUFFIX
 from runner.source.storage import repository_root
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, show_path
-from runner.workflow.observer import note, warn
-from runner.workflow.records.record_message import RecordedFile, secrets_of
-from runner.workflow.records.recording import Recorded, Recorder, RefusedPushError
+from runner.workflow.observer import warn
+from runner.workflow.records.recording import Recorded, RecordedFile, Recorder, RefusedPushError, secrets_of
 from runner.workflow.workspace.record_files import list_homes, walk_files
-from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote, name_remote
+from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -99,8 +98,7 @@ def _push(clone: Clone, scope: Scope, current: str | None, remote: str, branch: 
             raise
         pushed = Recorded(refusal=error.reason)
     if unshared is not None:
-        warn(f"what is new was not brought to the state remote: {unshared.message}")
-        note(f"  {unshared.hint}")
+        warn(f"what is new was not brought to the state remote: {unshared.message}", unshared.hint)
         pushed = replace(pushed, code=unshared.exit_code)
     return replace(pushed, place=f"{branch} of {hide_credentials(remote)}", refs=copies.names)
 
@@ -140,10 +138,8 @@ class RecordCopies:
     def __init__(self, clone: Clone, scope: Scope, remote: str) -> None:
         self._clone = clone
         self._scope = scope
-        named = name_remote(scope, None)
-        self.remote = None if named == NO_REMOTE else named or remote
-        self._refs: dict[str, StateRef] = {}
-        self._found: dict[str, Snapshot] = {}
+        self.remote = None if scope.state_remote == NO_REMOTE else scope.state_remote or remote
+        self._refs: dict[str, tuple[StateRef, Snapshot]] = {}
 
     def list_refs(self) -> dict[str, str]:
         """Return the commits of the state remote's refs; none without one."""
@@ -152,7 +148,7 @@ class RecordCopies:
     @property
     def names(self) -> tuple[str, ...]:
         """The refs that were found, in words."""
-        return tuple(map(str, self._refs.values()))
+        return tuple(str(ref) for ref, _ in self._refs.values())
 
     def fetch(self, tips: Mapping[str, str], *, branch: str | None = None) -> list[str]:
         """Bring the lines of refs, of which `tips` has the commits, into the work tree; return the paths.
@@ -166,7 +162,7 @@ class RecordCopies:
             target = read_target(name)
             ref = StateRef(self._clone.git, remote, target, self._clone.objects)
             snapshot = ref.read_at(commit) or ref.read()
-            self._refs[target], self._found[target] = ref, snapshot
+            self._refs[target] = ref, snapshot
             places = _Places(self._scope.paths, target)
             for file, text in sorted(snapshot.texts.items()):
                 place = places.find(file)
@@ -176,9 +172,9 @@ class RecordCopies:
 
     def share(self, files: Sequence[Path]) -> None:
         """Bring decisions to the refs that lack them, and launches to those that nobody holds."""
-        for target, ref in self._refs.items():
+        for target, (ref, snapshot) in self._refs.items():
             texts = [(file, *_read_named(file)) for file in files if name_target(file) == target]
-            ref.append(partial(self._add, ref, texts), self._found[target])
+            ref.append(partial(self._add, ref, texts), snapshot)
 
     def _add(
         self, ref: StateRef, texts: Sequence[tuple[Path, str | None, str]], snapshot: Snapshot
@@ -198,8 +194,8 @@ class RecordCopies:
     def has(self, change: RecordedFile) -> bool:
         """Return whether a ref has everything in a changed file."""
         file = self._clone.root / change.path
-        ref, name = self._refs.get(name_target(file)), _name_on_ref(file, change.after)
-        there = None if ref is None or name is None else ref.read().texts.get(name)
+        found, name = self._refs.get(name_target(file)), _name_on_ref(file, change.after)
+        there = None if found is None or name is None else found[0].read().texts.get(name)
         return there is not None and self._complete(file, there, change.after) == there
 
     def _complete(self, file: Path, known: str | None, text: str) -> str:

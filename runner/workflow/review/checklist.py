@@ -37,6 +37,8 @@ _DIGIT = re.compile(r"\d")
 _ENDED = {"failure": "failed", "cancelled": "was cancelled, by a person or after its time limit"}
 _ABOUT_TO_BE_SENT = "about to be sent, and no answer proves whether it was"
 _UNEXPLAINED = "the service lists texts that no record explains"
+_HELD = "they may have got a message, and are not texted until a person says"
+_UNDECIDED = "their authors are not texted until a person decides"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +99,9 @@ class Sight:
         held_gap: why there may be more, or empty.
         replies: undecided replies that may be opt-outs, and those that ask for texts again.
         replies_gap: why there may be more, or empty.
+        stopped: campaigns that broken guards have paused; None if that is not known.
         shows_words: whether what they say is shown.
         denied_by: the people who denied the plan; None in jobs without one.
-        stopped: campaigns that broken guards have paused; None if that is not known.
     """
 
     target: str
@@ -110,9 +112,9 @@ class Sight:
     held_gap: str = ""
     replies: tuple[ListedReply, ...] = ()
     replies_gap: str = ""
+    stopped: tuple[StoppedCampaign, ...] | None = ()
     shows_words: bool = False
     denied_by: tuple[str, ...] | None = None
-    stopped: tuple[StoppedCampaign, ...] | None = ()
 
     @property
     def people_held(self) -> int:
@@ -183,6 +185,8 @@ def list_items(before: Checklist, now: Checklist, sight: Sight, place: IssuePlac
     """Return the items of the checklist, the ones that are done too."""
     names = ", ".join(map(escape_markdown, now.denied_by))
     denial = f"**The plan was denied by {names}:** nobody is asked about it again until it changes"
+    held = count_words(now.held, "person is held", "people are held")
+    replies = f"{count_words(now.replies, 'reply waits', 'replies wait')} for a decision"
     return [
         Item(
             "a run failed",
@@ -193,7 +197,7 @@ def list_items(before: Checklist, now: Checklist, sight: Sight, place: IssuePlac
         ),
         Item(
             "people are held",
-            _say_held(now.held, sight.people_held) if now.held else "",
+            _say_left(held, _HELD, now.held, sight.people_held),
             "Nobody is held.",
             now.held > before.held,
             _write_held(sight, place),
@@ -201,7 +205,7 @@ def list_items(before: Checklist, now: Checklist, sight: Sight, place: IssuePlac
         ),
         Item(
             "replies wait for a decision",
-            _say_replies(now.replies, len(sight.replies)) if now.replies else "",
+            _say_left(replies, _UNDECIDED, now.replies, len(sight.replies)),
             "No reply waits for a decision.",
             now.replies > before.replies,
             _write_replies(sight, place),
@@ -259,12 +263,6 @@ def _say_job(name: str, job: FailedJob) -> str:
     return f"**{words} {_ENDED.get(job.outcome, 'failed')}**{f': {run}' if run else ''}"
 
 
-def _say_held(count: int, seen: int) -> str:
-    last = " when it was last known" if count > seen else ""
-    what = "they may have got a message, and are not texted until a person says"
-    return f"**{count_words(count, 'person is', 'people are')} held**{last}: {what}"
-
-
 def _write_held(sight: Sight, place: IssuePlace) -> str:
     header = ("campaign", "file", "message", "people", "why")
     rows = [
@@ -310,10 +308,10 @@ def _write_stopped(now: Checklist, sight: Sight, place: IssuePlace) -> str:
     )
 
 
-def _say_replies(count: int, seen: int) -> str:
-    last = " when it was last known" if count > seen else ""
-    what = "their authors are not texted until a person decides"
-    return f"**{count_words(count, 'reply waits', 'replies wait')} for a decision**{last}: {what}"
+def _say_left(words: str, what: str, left: int, seen: int) -> str:
+    """Return how many there are, and what that means; empty if there is none."""
+    last = " when it was last known" if left > seen else ""
+    return f"**{words}**{last}: {what}" if left else ""
 
 
 def _write_replies(sight: Sight, place: IssuePlace) -> str:

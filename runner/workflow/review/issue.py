@@ -62,7 +62,7 @@ def keep_issue(scope: Scope, outcome: Outcome | None, *, shows_words: bool) -> N
     denied = os.environ.get(DENIED_VARIABLE)
     denied_by = None if denied is None else tuple(filter(None, denied.split(",")))
     sight = replace(sight, shows_words=shows_words, denied_by=denied_by)
-    _publish(sight, _find_place(scope, sight.held), quiet=scope.quiet)
+    _publish(sight, _find_place(scope, sight.held))
     if error is not None:
         raise error
 
@@ -74,35 +74,29 @@ def _look(scope: Scope, outcome: Outcome | None) -> tuple[Sight, RunnerError | N
     try:
         workspace = Workspace.open(scope)
         target = workspace.target.name
-        seen, failure = (*_count_held(workspace, outcome), *_find_replies(workspace)), None
-        stopped = _find_stopped(workspace)
+        seen, failure = (*_count_held(workspace, outcome), *_read_filled(workspace)), None
     except RunnerError as error:
         if not _TARGET.fullmatch(target):
             raise
         gap = _BAD_TARGETS if isinstance(error, InvalidCampaignError) else error.message
-        stopped = None
-        seen, failure = ((), gap, (), gap), error if isinstance(error, LedgerError) else None
-    return Sight(target, os.environ.get("GITHUB_JOB", ""), run, outcome, *seen, stopped=stopped), failure
+        seen, failure = ((), gap, (), gap, None), error if isinstance(error, LedgerError) else None
+    return Sight(target, os.environ.get("GITHUB_JOB", ""), run, outcome, *seen), failure
 
 
-def _find_stopped(workspace: Workspace) -> tuple[StoppedCampaign, ...] | None:
-    """Return the campaigns that broken guards have paused; None if that is not known."""
-    with suppress(RunnerError), reading_filled(workspace) as connection:
-        return list_stopped(connection, workspace.target.name)
-    return None
-
-
-def _find_replies(workspace: Workspace) -> tuple[tuple[ListedReply, ...], str]:
-    """Return the undecided replies, and why there may be more."""
+def _read_filled(
+    workspace: Workspace,
+) -> tuple[tuple[ListedReply, ...], str, tuple[StoppedCampaign, ...] | None]:
+    """Return undecided replies, why there may be more, and campaigns that broken guards have paused."""
+    target = workspace.target.name
     with workspace.open_ledger_if_present() as ledger:
-        if ledger is None:
-            # What files say knows of no reply that waits.
-            return (), _NO_LEDGER
+        # What files say knows of no reply that waits.
+        gap = _NO_LEDGER if ledger is None else ""
     try:
         with reading_filled(workspace) as connection:
-            return list_replies(connection, workspace.target.name, with_texts=True), ""
+            replies = () if gap else list_replies(connection, target, with_texts=True)
+            return replies, gap, list_stopped(connection, target)
     except RunnerError as error:
-        return (), error.message
+        return (), gap or error.message, None
 
 
 def _count_held(workspace: Workspace, outcome: Outcome | None) -> tuple[tuple[HeldCount, ...], str]:
@@ -151,7 +145,7 @@ def _find_place(scope: Scope, held: Sequence[HeldCount]) -> IssuePlace:
     return IssuePlace.find(os.environ, files)
 
 
-def _publish(sight: Sight, place: IssuePlace, *, quiet: bool) -> None:
+def _publish(sight: Sight, place: IssuePlace) -> None:
     def list_now(before: Checklist) -> tuple[Checklist, list[Item]]:
         now = update_checklist(before, sight, place.run_url)
         return now, list_items(before, now, sight, place)
@@ -170,5 +164,5 @@ def _publish(sight: Sight, place: IssuePlace, *, quiet: bool) -> None:
     publish(
         "issue",
         lambda: write_checklist(sight.target, list_now(Checklist())[1], place),
-        lambda: publish_issue(marker, compose, quiet=quiet),
+        lambda: publish_issue(marker, compose),
     )

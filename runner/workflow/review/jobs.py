@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
 
-from runner.errors import InterruptedRunError, RunnerError, UsageError
+from runner.errors import InterruptedRunError, PausedError, RunnerError, UsageError
 from runner.github.job import read_inputs
 from runner.github.job_summary import append_outputs, append_variables, has_outputs
 from runner.service.target import LIVE, SANDBOX
@@ -20,18 +20,19 @@ from runner.workflow.approval_coverage import find_status
 from runner.workflow.campaign_report import ReportOptions
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file
 from runner.workflow.delivery.campaign_run import interrupt_run
+from runner.workflow.failures import GRAVE, PARTLY_DONE
 from runner.workflow.plan import PlanWishes, plan_project
 from runner.workflow.plans.planning import count_to_send
 from runner.workflow.plans.saved import read_saved_plan
-from runner.workflow.reconcile import reconcile_project
+from runner.workflow.reconcile import ReconcileOptions, reconcile_project
 from runner.workflow.records.opt_outs import decide_replies
 from runner.workflow.records.pausing import change_pauses, pause_stopped
 from runner.workflow.records.record_push import fetch_record, push_record
 from runner.workflow.report import report_project
 from runner.workflow.resolve import Word, resolve_launches
 from runner.workflow.review.approving import DeniedError, approve_plan, approve_run
+from runner.workflow.review.comments import comment_merged
 from runner.workflow.review.issue import keep_issue
-from runner.workflow.review.merged import comment_merged
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from runner.workflow.reconcile import ReconcileResult
     from runner.workflow.records.recording import Recorded
     from runner.workflow.report import ProjectReport
-    from runner.workflow.review.approving import PlanApproval
     from runner.workflow.review.checklist import Outcome
     from runner.workflow.scope import Scope
 
@@ -51,10 +51,8 @@ LOCK_TIMEOUT_S = 600.0
 _REMOTE = "origin"
 _RECORDED = "RUNNER_RECORDED"
 """Set once a job has pushed the record, and changes nothing of it any more."""
-_PARTLY, _UNKNOWN, _LIMIT, _PAUSED = 3, 4, 5, 7
-_GO_ON = {_PARTLY, _UNKNOWN, _LIMIT, _PAUSED}
-"""Exit codes that are about some of the campaigns."""
-_GRAVEST = (_UNKNOWN, _LIMIT, _PAUSED, _PARTLY)
+_GO_ON = (*GRAVE, PARTLY_DONE)
+"""Exit codes that are about some of the campaigns, the gravest first."""
 PLAN_FILE = PurePosixPath("plan/plan.json")
 REPORTS = "reports"
 
@@ -156,23 +154,15 @@ class Job:
             names: the approvers; empty to ask GitHub about what is not approved yet.
             is_by_merge: count the approving review of the merged pull request.
         """
-        file = out / PLAN_FILE
-
-        def approve() -> PlanApproval | None:
-            return approve_plan(str(file), self.scope, expect_digest, names, is_by_merge=is_by_merge)
-
-        return self._end(lambda: self._send(out, file, expect_digest, approve))
+        return self._end(lambda: self._send(out, expect_digest, names, is_by_merge=is_by_merge))
 
     def _send(
-        self,
-        out: Path,
-        file: Path,
-        expect_digest: str | None,
-        approve: Callable[[], PlanApproval | None],
+        self, out: Path, expect_digest: str | None, names: tuple[str, ...], *, is_by_merge: bool
     ) -> None:
+        file = out / PLAN_FILE
         self._catch_up(counts_settling=False)
         try:
-            approved = approve()
+            approved = approve_plan(str(file), self.scope, expect_digest, names, is_by_merge=is_by_merge)
         except DeniedError as error:
             # That nothing is sent is what was asked for: the record and the issue say so.
             self.view.show_error(error)
@@ -295,7 +285,7 @@ class Job:
         return result.exit_code
 
     def _reconcile(self) -> int:
-        result = reconcile_project(self.scope)
+        result = reconcile_project(self.scope, ReconcileOptions())
         self.view.show_reconciled(result)
         return result.exit_code
 
@@ -331,8 +321,8 @@ class Job:
         environ = {**self.scope.environ, "RUNNER_APPROVED_BY": ",".join(names)}
         self.scope = replace(self.scope, environ=environ)
 
-    def _attempt(self, step: Callable[[], int | None], *, counts: bool = True, is_last: bool = True) -> None:
-        """Do a step; the job goes on if it fails for some campaigns.
+    def _attempt(self, step: Callable[[], int | None], *, counts: bool = True, is_last: bool = True) -> bool:
+        """Do a step, and return whether it succeeded; the job goes on if it fails for some campaigns.
 
         The exit code becomes the job's if it `counts`. Unless it `is_last`, the job goes on whatever fails.
         """
@@ -346,18 +336,13 @@ class Job:
         if is_last and code not in {0, *_GO_ON}:
             raise _EndedError(code)
         # GitHub knows only red and green, and a pause, which a person has asked for, is no failure.
-        if counts and (code != _PAUSED or not has_outputs()):
+        if counts and (code != PausedError.exit_code or not has_outputs()):
             self._codes.add(code)
+        return not code
 
     def _try(self, step: Callable[[], int | None]) -> bool:
         """Do a step, and return whether it succeeded; its failure is not the job's."""
-        try:
-            return not step()
-        except InterruptedRunError:
-            raise
-        except RunnerError as error:
-            self.view.show_error(error)
-            return False
+        return self._attempt(step, counts=False, is_last=False)
 
     def _end(self, steps: Callable[[], None]) -> int:
         """Do steps, and return the gravest exit code."""
@@ -365,7 +350,7 @@ class Job:
             steps()
         except _EndedError as error:
             return error.code
-        grave = (code for code in _GRAVEST if code in self._codes)
+        grave = (code for code in _GO_ON if code in self._codes)
         return next(grave, max(self._codes, default=0))
 
 

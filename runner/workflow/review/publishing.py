@@ -210,9 +210,7 @@ def open_repository(job: GitHubJob) -> Repository:
     return Repository(job.api_url, job.token, job.repository, verify=ca_bundle(os.environ))
 
 
-def comment(
-    repository: Repository, number: int, marker: str, text: CommentText, *, head: str = "", quiet: bool
-) -> None:
+def comment(repository: Repository, number: int, marker: str, text: CommentText, *, head: str = "") -> None:
     """Create or update one comment of a pull request, and note the result.
 
     Args:
@@ -221,7 +219,6 @@ def comment(
         marker: identifies the comment.
         text: the comment; the overlong rest goes to the job's summary.
         head: the comment's commit, if jobs of other commits must not overwrite it.
-        quiet: hide success.
 
     Raises:
         RefusedError: the token lacks permission.
@@ -230,19 +227,17 @@ def comment(
     first = f"{marker}\n{text.numbers}\n" if text.numbers else f"{marker}\n"
     body, left_out = fit_body(text, count_units(first))
     kept = keep_comment(repository, number, marker, first + body, head)
-    if not quiet:
-        note(_SAID[kept.action].format(url=printable(kept.url)))
+    note(_SAID[kept.action].format(url=printable(kept.url)))
     if left_out and kept.action != "overtaken":
         write_text_summary(text)
 
 
-def publish_issue(marker: str, compose: Callable[[Mapping[str, Any]], Report], *, quiet: bool) -> None:
+def publish_issue(marker: str, compose: Callable[[Mapping[str, Any]], Report]) -> None:
     """Create, update or close one issue of the job's repository, and note the result.
 
     Args:
         marker: identifies the issue.
         compose: returns the text, given the state of the last report.
-        quiet: hide success.
 
     Raises:
         NoJobError: this is not a job.
@@ -251,8 +246,7 @@ def publish_issue(marker: str, compose: Callable[[Mapping[str, Any]], Report], *
     """
     repository = open_repository(read_github_job(os.environ))
     kept = keep_issue(repository, marker, compose)
-    if not quiet:
-        note(_ISSUE_SAID[kept.action].format(url=printable(kept.url)))
+    note(_ISSUE_SAID[kept.action].format(url=printable(kept.url)))
 
 
 def fit_body(text: CommentText, taken: int) -> tuple[str, int]:

@@ -56,23 +56,17 @@ def make_state_folder(option: str = "--ledger") -> Path:
     folder = state_folder()
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        _ignore_all(folder / ".gitignore")
+        ignore = folder / ".gitignore"
+        # So that texts and answers are not committed by accident. A full disk may have left the file empty;
+        # one that the user has edited is kept.
+        if not ignore.is_file() or not ignore.stat().st_size:
+            save_text(ignore, "*\n")
     except OSError as error:
         raise RunnerError(
             f"the folder {folder} cannot be made: {error.strerror}",
             hint=f"check that this user may write there, or name another place with {option}",
         ) from None
     return folder
-
-
-def _ignore_all(ignore: Path) -> None:
-    """Make git ignore a folder, so that texts and answers are not committed by accident.
-
-    A full disk may have left the file empty. A file edited by the user is kept.
-    """
-    if ignore.is_file() and ignore.stat().st_size:
-        return
-    save_text(ignore, "*\n")
 
 
 def name_folder() -> str | None:

@@ -170,11 +170,11 @@ class RecordFiles:
                 changed.append(file)
         return changed
 
-    def share(self, ledger: Ledger, *, is_quiet: bool = True) -> None:
+    def share(self, ledger: Ledger, *, is_told: bool = False) -> None:
         """Bring the ledger's opt-outs, pauses and holds to the state remote, if there is one.
 
         They are in the file of suppressions all the same, and a later run brings them: a failure is a
-        warning. Unless it `is_quiet`, it notes where other machines learn of them.
+        warning. With `is_told` it notes where other machines learn of them.
         """
         is_shared = False
         if self.state is not None:
@@ -184,15 +184,15 @@ class RecordFiles:
                 # Without a ref everybody would wait until nobody can be sending: `apply` does.
                 is_shared = text is not None and self.state.append({self.places[0].name: text})
             except RunnerError as error:
-                warn(f"what was decided here could not be brought to {self.state.ref}: {error.message}")
-                note(
-                    "  the next command that can brings it; until then other machines do not know it, "
-                    "unless `runner ci record` commits it"
+                warn(
+                    f"what was decided here could not be brought to {self.state.ref}: {error.message}",
+                    "the next command that can brings it; until then other machines do not know it, unless "
+                    "`runner ci record` commits it",
                 )
                 return
-        if is_shared and self.state is not None and not is_quiet:
+        if is_told and is_shared and self.state is not None:
             note(f"Other machines learn of it from {self.state.ref}.")
-        elif not is_quiet and self.key.target != SANDBOX:
+        elif is_told and self.key.target != SANDBOX:
             note(f"`runner ci record` commits {self.places[0]}: other machines learn of it there.")
 
     def read_texts(self, *, needs_shared: bool = True) -> dict[Path, str]:

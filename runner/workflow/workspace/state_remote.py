@@ -85,7 +85,7 @@ class StateRemote:
         Options and `targets.yaml` name it. Otherwise it is `origin` for a target on another machine, if the
         repository has that, and no ledger on a server is what machines share.
         """
-        remote = name_remote(scope, target.state_remote)
+        remote = scope.state_remote or target.state_remote
         if remote is not None:
             return None if remote == NO_REMOTE else cls.open(remote, target, scope)
         is_clone = (repository_root(Path.cwd()) / ".git").exists()
@@ -148,14 +148,17 @@ class StateRemote:
         return self.ref.append(add)
 
     @contextmanager
-    def hold(self, who: str, run: str, patience: LeasePatience, *, quiet: bool = False) -> Iterator[None]:
+    def hold(self, who: str, run: str, patience: LeasePatience) -> Iterator[None]:
         """Hold the ref while the block lasts, so that no other run begins on any machine.
 
-        `who` and `run` are this run, in words and by its unique id; `quiet` hides messages about waiting.
+        `who` and `run` are this run, in words and by its unique id.
         """
-        patience = replace(patience, observe_failure=self._note_unreleased)
-        if not quiet:
-            patience = replace(patience, observe_absence=self._note_absence, observe_holder=self._note_holder)
+        patience = replace(
+            patience,
+            observe_failure=self._note_unreleased,
+            observe_absence=self._note_absence,
+            observe_holder=self._note_holder,
+        )
         holder = Holder(who, run, self._terms.lease_s)
         held = hold_lease(self.ref, holder, _CLOCKS, patience, seen=self._seen, unite=self._take_in)
         with held as lease:
@@ -273,11 +276,11 @@ class StateRemote:
 
     def _note_unreleased(self, error: RunnerError) -> None:
         self.is_behind = True
-        warn(f"{self.ref} could not be let go: {error.message}")
-        note(
-            "  run the same command again here: it brings what was sent. Other machines take the ref over "
+        warn(
+            f"{self.ref} could not be let go: {error.message}",
+            "run the same command again here: it brings what was sent. Other machines take the ref over "
             f"once they have seen it unmoved for {self._terms.watch_s:g} s: have them wait with "
-            f"--lock-timeout {self._terms.advise_timeout()}"
+            f"--lock-timeout {self._terms.advise_timeout()}",
         )
 
     def _note_holder(self, who: str, seconds: float) -> None:
@@ -294,11 +297,6 @@ class StateRemote:
             f"{seconds:g} s, after which no other run can hold it and the service lists all that it sent. If "
             f"you know that nothing is being sent, `{command}` makes it, and ends this wait."
         )
-
-
-def name_remote(scope: Scope, setting: str | None) -> str | None:
-    """Return the state remote that options, the environment or `setting` name, `none` included; else None."""
-    return scope.state_remote or scope.environ.get("RUNNER_STATE_REMOTE") or setting
 
 
 def _find_campaign(file: str) -> str | None:

@@ -1,4 +1,9 @@
-"""The target, ledger, service and campaign records of a command."""
+"""The target, ledger, service and campaign records of a command.
+
+The launches of campaigns whose files are gone are still settled, recorded and checked for opt-outs. They are
+in lockfiles, or after a killed job in this machine's ledger or the state remote. Nothing of them is planned
+or sent.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +19,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from runner.campaign.model import Campaign
 from runner.errors import LockfileError, RunnerError
 from runner.ledger.database import Ledger, show_url
 from runner.ledger.files.lockfile import lockfile_name
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import LockHolder, find_run_url, hold_campaign_lock
 from runner.ledger.model import format_moment
-from runner.ledger.record.campaign_record import (
-    Identity,
-    read_record,
-)
+from runner.ledger.people.replies import list_launched_campaigns
+from runner.ledger.record.campaign_record import Identity, read_record
 from runner.service.target import (
     SANDBOX,
     Credentials,
@@ -33,10 +37,12 @@ from runner.service.target import (
     leads_elsewhere,
     read_targets,
 )
-from runner.source.diagnostic import ProblemError, Problems
+from runner.source.diagnostic import Position, ProblemError, Problems
 from runner.source.storage import stamp_file
 from runner.source.targets_file import TARGETS_FILE, list_targets_files
 from runner.workflow.campaigns import (
+    DEFAULT_FOLDER,
+    find_campaign_file,
     find_campaign_files,
     find_named,
     find_targets_file,
@@ -54,13 +60,12 @@ from runner.workflow.workspace.folders import (
     state_folder,
 )
 from runner.workflow.workspace.record_files import RecordFiles
-from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote, name_remote
+from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from runner.campaign.model import Campaign
     from runner.ledger.locks.campaign_lock import CampaignLock
     from runner.ledger.record.campaign_record import Record
     from runner.service.client import ServiceClient
@@ -91,7 +96,6 @@ class Workspace:
     environ: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     stamps: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
     is_alone: bool = False
-    _said: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @classmethod
     def open(cls, scope: Scope, *, asks_service: bool = False) -> Workspace:
@@ -106,7 +110,7 @@ class Workspace:
         except ProblemError as error:
             problems = Problems()
             problems.extend(error.diagnostics)
-            refuse_errors(problems, quiet=scope.quiet)
+            refuse_errors(problems)
             raise
         target = choose_target(scope.target, targets, scope.environ, needs_credentials=asks_service)
         if target.base_url is not None:
@@ -122,7 +126,7 @@ class Workspace:
         files.state = scope.share(
             (StateRemote, target.name), lambda: StateRemote.choose(scope, target, ledger_url)
         )
-        is_alone = name_remote(scope, target.state_remote) == NO_REMOTE
+        is_alone = (scope.state_remote or target.state_remote) == NO_REMOTE
         workspace = cls(target, ledger_url, files, targets, scope.environ, stamps, is_alone=is_alone)
         if scope.verbose:
             note(f"Target: {workspace.target.name}. Ledger: {show_url(workspace.ledger_url)}.")
@@ -291,39 +295,29 @@ class Workspace:
                 )
         return identity
 
-    def say_risks(self, ledger: Ledger, *, quiet: bool) -> None:
+    def say_risks(self, ledger: Ledger) -> None:
         """Say what a target lacks: a certain address and, elsewhere, a secret key and a shared record."""
-        if quiet:
-            return
         written = self.targets.get("targets", {}).get(self.target.name, {}).get("base_url")
         if written is not None and written.rstrip("/") != self.target.base_url:
-            self._say_once(
-                warn,
+            warn(
                 f"RUNNER_BASE_URL leads {self.target.name} to {self.target.base_url}, and not to {written}, "
-                "as in targets.yaml",
+                "as in targets.yaml"
             )
         if not leads_elsewhere(self.target):
             return
         if not self.key.is_secret:
             variable = find_key_variable(self.target.name, self.targets)
-            self._say_once(
-                note,
+            note(
                 f"{variable} is not set: whoever reads the record can find out whose phones are in it, and "
-                "change it unnoticed. `runner key new` makes a key.",
+                "change it unnoticed. `runner key new` makes a key."
             )
         is_known = self.is_alone or ledger.file is None
         if self.state is None and not is_known:
-            self._say_once(
-                note,
+            note(
                 "Only this machine's ledger knows what is being sent: two clones that apply at once text "
                 "everybody twice. Have the campaigns in a git repository with a remote `origin`, or set "
-                f"`state_remote: none` for {self.target.name} in targets.yaml if one machine alone sends.",
+                f"`state_remote: none` for {self.target.name} in targets.yaml if one machine alone sends."
             )
-
-    def _say_once(self, say: Callable[[str], None], text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            say(text)
 
     @contextmanager
     def open_service(
@@ -392,3 +386,53 @@ def _reach_target(target: Target) -> Iterator[Target]:
             yield replace(target, base_url=service.url, credentials=credentials)
     except SandboxError as error:
         raise RunnerError(str(error)) from None
+
+
+def find_gone(workspace: Workspace, scope: Scope, ledger: Ledger, claimed: Collection[str]) -> list[Campaign]:
+    """Return campaigns with launches whose files are gone, without their content.
+
+    Only folders are searched, since a campaign file stands for itself. `claimed` has all names, also former
+    ones, of existing campaigns.
+    """
+    found: dict[str, Campaign] = {}
+    target = workspace.target.name
+    folders = [path.absolute() for path in scope.paths or (DEFAULT_FOLDER,) if path.is_dir()]
+    for file, (_, error) in workspace.files.unread.items():
+        if find_campaign_file(file, target) is None:
+            warn(f"the campaign's file of a record is gone, and {error.message}")
+    for file, name in sorted(workspace.files.campaigns.items()):
+        is_below = any(file.absolute().is_relative_to(folder) for folder in folders)
+        # A campaign file of another name in its place reports this itself.
+        if is_below and name not in claimed and find_campaign_file(file, target) is None:
+            stem = file.name.removesuffix(f".{target}.lock.json")
+            found.setdefault(name, make_stand_in(name, file.with_name(f"{stem}.yaml")))
+    if not scope.paths:
+        for name in _iterate_recorded(workspace, ledger):
+            if name not in claimed:
+                found.setdefault(name, make_stand_in(name, DEFAULT_FOLDER / f"{name}.yaml"))
+    return [found[name] for name in sorted(found)]
+
+
+def say_gone(workspace: Workspace, gone: Collection[Campaign]) -> None:
+    """Name campaigns whose files are gone."""
+    for campaign in gone:
+        lockfile = show_path(workspace.identify(campaign).lockfile)
+        note(
+            f"{campaign.name}: its file is gone. What it has sent is still recorded ({lockfile}), and read "
+            "for opt-outs."
+        )
+
+
+def _iterate_recorded(workspace: Workspace, ledger: Ledger) -> Iterator[str]:
+    """Yield the names of this repository's campaigns in records other than lockfiles."""
+    if workspace.state is not None:
+        yield from workspace.state.list_campaigns()
+    # A ledger outside of the repository may have other repositories' campaigns.
+    if workspace.ledger_url == default_ledger_url() and workspace.target.base_url:
+        with ledger.reading() as connection:
+            yield from list_launched_campaigns(connection, workspace.target.name)
+
+
+def make_stand_in(name: str, file: Path) -> Campaign:
+    """Return a campaign without content, for a record whose file is gone."""
+    return Campaign(name, Position(file, 1, 1), file, file.parent, (), ())

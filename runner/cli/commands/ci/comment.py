@@ -9,8 +9,7 @@ import click
 from runner.cli.command import Command
 from runner.cli.options import target_scope
 from runner.cli.output.comment import write_comment
-from runner.workflow.review.merged import comment_merged
-from runner.workflow.review.plan_comment import find_plan, keep_plan_comment
+from runner.workflow.review.comments import comment_merged, find_plan, keep_plan_comment
 
 if TYPE_CHECKING:
     from runner.workflow.scope import Scope
@@ -64,7 +63,7 @@ def keep_comment(scope: Scope, remote: str, remark: str = "") -> int:
     """
     findings = find_plan(scope, remote)
     findings.remarks.append(remark)
-    keep_plan_comment(findings, write_comment(findings), quiet=scope.quiet)
+    keep_plan_comment(findings, write_comment(findings))
     if findings.error is not None:
         raise findings.error
     return findings.code

@@ -30,6 +30,7 @@ from runner.cli.output.screen import print_blocks
 from runner.settings import SETTLE_WINDOW
 from runner.workflow.checking.suite import run_tests
 from runner.workflow.checking.validate import validate_campaigns
+from runner.workflow.observer import hushing
 from runner.workflow.review.jobs import Job, choose_live
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ class _View:
     def show_reports(self, made: ProjectReport, folder: Path) -> None:
         reports = [one.report for one in made]
         add_to_summary(reports)
-        save_reports(reports, choose_writers(("html", "json")), folder, quiet=True)
+        with hushing():
+            save_reports(reports, choose_writers(("html", "json")), folder)
         if len(reports) == 1:
             # A single campaign needs no index, but a page does.
             page = folder / f"{reports[0].campaign}.html"
