@@ -34,12 +34,13 @@ class CampaignRef:
         """Return the intent of a planned launch, sent by `run`."""
         fingerprints = sorted(map(self.key.fingerprint, launch.phones))
         message, payload, occasion = launch.message, launch.payload, self.key.name_occasion(launch.occasion)
+        digest = self.key.seal_payload(payload.digest)
         return Intent(
             message=message.id,
             occasion=occasion,
-            key=launch_key(self.campaign, message.id, payload.digest, fingerprints, occasion),
+            key=launch_key(self.campaign, message.id, digest, fingerprints, occasion),
             tag=message.tag,
-            payload_digest=payload.digest,
+            payload_digest=digest,
             definition=json.dumps(payload.definition, ensure_ascii=False),
             recipients=tuple(fingerprints),
             arm=launch.arm,

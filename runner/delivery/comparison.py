@@ -6,7 +6,6 @@ and texts, and leave out people; what may be meant is not taken for certain, and
 
 from __future__ import annotations
 
-import hashlib
 import json
 import unicodedata
 from collections import defaultdict
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from datetime import datetime
 
+    from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import Unsettled
     from runner.ledger.record.unsettled import Claim
     from runner.plan.model import Offer
@@ -42,10 +42,11 @@ _QUESTION_FIELDS = ("text", "tag", "responses", "conclude_on", "webhook")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A launch that the service lists, with fingerprints of its listed recipients."""
+    """A launch that the service lists, with fingerprints of its listed recipients by a target's key."""
 
     stat: StatRecord
     recipients: frozenset[str]
+    key: TargetKey
 
     @property
     def guid(self) -> str:
@@ -245,17 +246,17 @@ def is_same_text(launch: Unsettled, candidate: Candidate) -> bool:
     """Return whether a listed launch has the text of an unsettled one."""
     listed = candidate.stat.project_definition
     if launch.definition is None:
-        return launch.definition_digest == digest_definition(listed)
+        return launch.definition_digest == digest_definition(listed, candidate.key)
     return is_same_definition(launch.definition, listed)
 
 
-def digest_definition(definition: dict[str, Any]) -> str:
+def digest_definition(definition: dict[str, Any], key: TargetKey) -> str:
     """Return a digest that is equal for equal definitions, for places that must not keep the text.
 
-    Unlike a payload's digest it can also be made of a listed launch.
+    Unlike a payload's digest it can also be made of a listed launch. Only the holder of the key can try
+    texts on it.
     """
-    text = json.dumps(_canonicalize(definition), sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=16, person=b"runner def").hexdigest()
+    return key.seal("definition", json.dumps(_canonicalize(definition), sort_keys=True).encode())
 
 
 def is_same_definition(ours: dict[str, Any], listed: dict[str, Any]) -> bool:

@@ -194,7 +194,7 @@ class Recovery:
         for stat in listing.launches:
             if not any(may_have_tag(stat, tag) for tag in tags):
                 continue
-            one = Candidate(stat, self._name(stat.recipients, known))
+            one = Candidate(stat, self._name(stat.recipients, known), self.campaign.key)
             # A launch without recipients may be anybody's, but not if all of them are forgotten.
             if (stat.recipients and not one.recipients) or one.guid in known.dismissed:
                 continue
@@ -295,7 +295,8 @@ class Recovery:
                 listed = self._name(stat.recipients, self._read_known(connection))
             people = {*listed} if stat.is_whole else people | listed
             definition = definition or stat.project_definition
-        record = self._record(message, digest_definition(definition), launch, people)
+        digest = digest_definition(definition, self.campaign.key)
+        record = self._record(message, digest, launch, people)
         with self.campaign.ledger.writing() as connection:
             enter_adopted(connection, self.campaign.campaign_id, record, definition)
 
@@ -363,13 +364,14 @@ class Recovery:
         others = []
         unsettled = list_unsettled(connection, self.campaign.campaign_id)
         for stat in unclaimed:
+            key = self.campaign.key
             offer, people = offered.find_message(stat, reached, tags), self._name(stat.recipients, known)
-            if offer is None or any(is_akin(launch, Candidate(stat, people)) for launch in unsettled):
+            if offer is None or any(is_akin(launch, Candidate(stat, people, key)) for launch in unsettled):
                 others.append(stat)
                 continue
             message, launch = offer.message.id, self._describe(stat, {}, offer.occasion)
             reached |= {(message, phone, offer.occasion) for phone in stat.recipients}
-            record = self._record(message, offer.payload.digest, launch, people, offer.arm)
+            record = self._record(message, key.seal_payload(offer.payload.digest), launch, people, offer.arm)
             enter_adopted(connection, self.campaign.campaign_id, record, stat.project_definition)
         return reached, others
 

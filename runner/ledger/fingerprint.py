@@ -61,6 +61,14 @@ class TargetKey:
         """Return an occasion as records name it: a wave as it is, a person's date only as a fingerprint."""
         return f"{DATE}{self.fingerprint(occasion)}" if _OF_CLOCKS in occasion else occasion
 
+    def seal_payload(self, digest: str) -> str:
+        """Return what records keep of a payload's digest: only the holder of the key can try texts on it."""
+        return self.seal("payload", digest.encode())
+
+    def matches_payload(self, recorded: str, digest: str) -> bool:
+        """Return whether a record is of a payload's digest; those of before 2026-11-27 have it as it is."""
+        return recorded in {digest, self.seal_payload(digest)}
+
     def seal(self, purpose: str, text: bytes) -> str:
         """Return a digest of a text that only the holder of the key can make: 128 bits.
 

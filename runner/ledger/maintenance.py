@@ -7,6 +7,7 @@ years around their texts is tried.
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from datetime import date
 from functools import partial
@@ -51,7 +52,7 @@ from runner.ledger.target_key import record_key
 from runner.timing.window import MINUTES_A_DAY, format_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from sqlalchemy import ColumnElement, Select
 
@@ -125,15 +126,19 @@ _NEAR_DAYS = 12 * 366
 class Translation:
     """A translation of a target's fingerprints from its old key to a new one.
 
+    `digest` is that of a payload's definition. A payload whose definition is not on record keeps its digest
+    of the old key, which matches no text any more.
+
     Attributes:
         found: what people are under the new key, by their old fingerprints.
         dates: the same of the dates that messages went by.
         missing_dates: how many of these are not found.
     """
 
-    def __init__(self, old: TargetKey, new: TargetKey) -> None:
+    def __init__(self, old: TargetKey, new: TargetKey, digest: Callable[[dict[str, Any]], str]) -> None:
         self.old = old
         self.new = new
+        self._digest = digest
         self.found: dict[str, str] = {}
         self.dates: dict[str, str] = {}
         self.missing_dates = 0
@@ -189,6 +194,7 @@ class Translation:
             statement = update(table).where(are_theirs, table.c[name] == bindparam("b_old"))
             for group in divide(pairs, _PORTION):
                 connection.execute(statement.values({name: bindparam("b_new")}), group)
+        self._seal_payloads(connection)
         own = select(campaigns.c.id, campaigns.c.name).where(campaigns.c.target == self.old.target)
         for campaign_id, name in connection.execute(own).all():
             is_ours = (launches.c.campaign_id == campaign_id) & (launches.c.state != UNEXPLAINED)
@@ -197,6 +203,19 @@ class Translation:
             renew_launch_keys(connection, name, is_ours, holds_people)
         record_key(connection, self.new)
         renew_edition(connection)
+
+    def _seal_payloads(self, connection: Connection) -> None:
+        columns = launches.c.id, launches.c.payload_digest, launches.c.definition
+        own = of_target(select(*columns), self.old.target).where(launches.c.definition.is_not(None))
+        rows = ((row, self._digest(json.loads(row.definition))) for row in connection.execute(own).all())
+        sealed = [
+            {"b_id": row.id, "b_digest": self.new.seal_payload(digest)}
+            for row, digest in rows
+            if self.old.matches_payload(row.payload_digest, digest)
+        ]
+        statement = update(launches).where(launches.c.id == bindparam("b_id"))
+        for group in divide(sealed, _PORTION):
+            connection.execute(statement.values(payload_digest=bindparam("b_digest")), group)
 
 
 def list_tags_on_record(connection: Connection, target: str) -> set[str]:

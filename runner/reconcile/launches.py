@@ -224,7 +224,7 @@ class LaunchReader:
             store_starts(connection, {one.launch_id: stat.project_launch_start for one, stat in read})
             self._store_people(connection, read)
             if self.context.has_prices:
-                _store_measures(connection, read)
+                _store_measures(connection, read, self.context.key)
             note_ends(connection, read)
         for launch, stat in read:
             launch.counts = {name: getattr(stat, name) for name in COUNTS}
@@ -260,7 +260,9 @@ class LaunchReader:
         store_sessions(connection, list(rows.values()))
 
 
-def _store_measures(connection: LedgerConnection, read: Iterable[tuple[ReadLaunch, StatRecord]]) -> None:
+def _store_measures(
+    connection: LedgerConnection, read: Iterable[tuple[ReadLaunch, StatRecord]], key: TargetKey
+) -> None:
     """Store the countries and the segments of launches that the service lists with all their people.
 
     Of a launch of another machine, the service's copy of the texts counts, if it is just what was sent.
@@ -271,7 +273,7 @@ def _store_measures(connection: LedgerConnection, read: Iterable[tuple[ReadLaunc
     rows = []
     for number, digest in lacking.items():
         listed = {name: value for name, value in whole[number].project_definition.items() if value != ""}
-        sent = own.get(number) or (listed if digest_filled(listed) == digest else None)
+        sent = own.get(number) or (listed if key.matches_payload(digest, digest_filled(listed)) else None)
         sizes = None if sent is None else measure_texts(sent)
         rows.append(LaunchMeasure(number, list_countries(whole[number].recipients), *(sizes or (None, None))))
     store_measures(connection, rows)

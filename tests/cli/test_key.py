@@ -151,6 +151,31 @@ def test_records_are_moved(folder: Path, run: Run, before: dict[str, str]) -> No
     assert (again.returncode, again.stdout) == (0, DONE)
 
 
+CHANGED = "Changed since it was sent: pulse/ask."
+
+
+@pytest.mark.slow
+def test_texts_cannot_be_tried_on_a_lockfile_without_the_key(folder: Path, run: Run) -> None:
+    """Digests of what was sent are of the key, too, and of the new one after a rotation."""
+    shown = json.loads(run("plan", "--launches", "--format", "json", cwd=folder, env=OLD).stdout)
+    public = {launch["payload_digest"] for launch in shown["campaigns"][0]["launches"]}
+    assert run("apply", "--auto-approve", cwd=folder, env=OLD).returncode == 0
+
+    def read_digests() -> set[str]:
+        launches = json.loads((folder / LOCKFILE).read_text(encoding="utf-8"))["launches"]
+        return {launch[name] for launch in launches for name in ("key", "payload_digest")}
+
+    old = read_digests()
+    assert public
+    assert old.isdisjoint(public)
+    assert rotate(run, folder, MOVE).returncode == 0
+    assert read_digests().isdisjoint(old | public)
+    assert CHANGED not in run("plan", cwd=folder, env=NEW).stdout
+    file = folder / "campaigns/pulse.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("Why?", "But why?"), encoding="utf-8")
+    assert CHANGED in run("plan", cwd=folder, env=NEW).stdout
+
+
 @pytest.mark.slow
 def test_a_record_that_is_only_in_git_is_moved(folder: Path, run: Run) -> None:
     """A new machine has no ledger; the old key may be a weak one."""

@@ -288,7 +288,7 @@ def test_what_is_recorded_is_what_is_sent(ledger: Ledger, runs: Runs) -> None:
     summary = runs.send([plan(ADA, BOB, CY)], OPEN, post).summary
     assert requests == [({"text": "ask"}, [ADA, CY])]
     people = sorted(KEY.fingerprint(phone) for phone in (ADA, CY))
-    key = launch_key("pulse", "ask", "d1g35t-ask", people)
+    key = launch_key("pulse", "ask", KEY.seal_payload("d1g35t-ask"), people)
     assert [(launch.key, launch.recipients) for launch in summary.launches] == [(key, 2)]
     with ledger.reading() as connection:
         (launch,) = connection.execute(launches.select()).all()

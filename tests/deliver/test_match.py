@@ -15,10 +15,13 @@ from runner.delivery.comparison import (
     is_same_definition,
     judge_launches,
 )
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import Unsettled, write_moment
 from runner.ledger.record.unsettled import Claim
 from runner.service.model import StatRecord
+from tests.keys import STATE_KEY
 
+KEY = TargetKey.of("live", STATE_KEY)
 TEXT = {"tag": "t", "text": "Hi"}
 
 
@@ -56,7 +59,7 @@ def make_candidate(
         project_definition={**TEXT, "tag": tag} if definition is None else definition,
         recipients=tuple(recipients),
     )
-    return Candidate(stat, frozenset(recipients))
+    return Candidate(stat, frozenset(recipients), KEY)
 
 
 def judge(launch: Unsettled, *candidates: Candidate) -> tuple[str | None, list[str]]:
@@ -179,7 +182,7 @@ def test_what_a_service_has_no_reason_to_keep_makes_no_difference(
 ) -> None:
     """Empty values, letters composed in two ways, line ends and outer blanks say the same."""
     assert is_same_definition(ours, listed)
-    assert digest_definition(ours) == digest_definition(listed)
+    assert digest_definition(ours, KEY) == digest_definition(listed, KEY)
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_a_forged_lockfile_on_the_ref_is_refused(world: World, faulty: FaultySer
 
 
 def test_what_is_on_the_ref_is_moved_to_a_new_key(world: World, faulty: FaultyService) -> None:
-    """A machine without ledger and lockfile moves it all; the next one settles what was reserved."""
+    """A machine without ledger and lockfile moves it all; what was reserved is held until a person decides."""
     die_while_sending(world, faulty)
     second, third = world.clone("second"), world.clone("third")
     keys = {"RUNNER_STATE_KEY": OTHER_STATE_KEY, "RUNNER_OLD_STATE_KEY": STATE_KEY}
@@ -135,6 +135,11 @@ def test_what_is_on_the_ref_is_moved_to_a_new_key(world: World, faulty: FaultySe
     stopped = third.apply()
     assert stopped.returncode == 1
     assert "it was written with another RUNNER_STATE_KEY" in stopped.stderr
-    assert third.apply(RUNNER_STATE_KEY=OTHER_STATE_KEY).returncode == 0
+    # What was reserved is known by a digest of the old key.
+    new = {"RUNNER_STATE_KEY": OTHER_STATE_KEY}
+    assert third.apply(**new).returncode == 4
+    for guid in faulty.guids:
+        third.run("resolve", "--adopt", guid, **new)
+    assert third.apply(**new).returncode == 0
     assert_everybody_once(world, faulty)
     assert world.list_files() == ["pulse.lock.json", "state.json"]

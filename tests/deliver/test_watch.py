@@ -194,7 +194,7 @@ def test_the_others_of_a_launch_are_texted_by_the_same_run(ledger: Ledger) -> No
     assert (summary.left["opted_out"], summary.recipients_sent) == (1, 4)
     assert run.list_launches() == [("sent", 1, None), ("not_sent", 4, OPTED_OUT), ("sent", 3, None)]
     people = sorted(KEY.fingerprint(phone) for phone in left)
-    assert summary.launches[1].key == launch_key("pulse", "ask", "d1g35t", people)
+    assert summary.launches[1].key == launch_key("pulse", "ask", KEY.seal_payload("d1g35t"), people)
     with ledger.reading() as connection:
         rows = connection.execute(deliveries.select().where(deliveries.c.launch_id == 3)).all()
     assert sorted(row.fingerprint for row in rows if not row.released) == people

@@ -17,6 +17,7 @@ from runner.ledger.people.suppressions import compose_suppressions, iterate_entr
 from runner.ledger.record.campaign_record import read_record
 from runner.ledger.results.reconciled import store_results, store_sessions
 from runner.ledger.tables import results, sessions
+from runner.text.outgoing import digest_filled
 from tests.keys import STATE_KEY
 from tests.ledger.conftest import AT, FILE, KEY, fill, rewrite
 from tests.ledger.test_record_files import write_entries
@@ -52,7 +53,7 @@ def test_everybody_is_who_they_were(
         add_opt_outs(connection, KEY, [PHONES[6]], "forgotten", AT)
         store_results(connection, [StoredResult(sent, "r1", ada, "q", "why", "Why?", 1, "1", "1", AT, AT)])
         store_sessions(connection, [StoredSession(sent, ada, "ACTIVE", stopped=False)])
-        translation = Translation(KEY, NEW)
+        translation = Translation(KEY, NEW, digest_filled)
         translation.gather(connection)
         assert list_tags_on_record(connection, "live") == {"pulse-2026", "other"}
         assert translation.missing == len(PHONES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -211,7 +212,7 @@ class RemoteIntents:
         return [
             ReservedLaunch(
                 **{name: getattr(intent, name) for name in _SHARED},
-                definition_digest=digest_definition(launch.payload.definition),
+                definition_digest=digest_definition(launch.payload.definition, key),
                 reserved_at=at,
                 asks=describe_sessions(intent.definition)["asks"],
                 run=run.id if run else None,
@@ -221,7 +222,8 @@ class RemoteIntents:
 
     def _stage(self, state: StateRemote, identity: Identity, campaign_id: int, *, is_needed: bool) -> None:
         with self._ledger.reading() as connection:
-            still_open = list_open(connection, campaign_id, digest_definition)
+            digest = partial(digest_definition, key=self._workspace.key)
+            still_open = list_open(connection, campaign_id, digest)
             runs = find_runs(connection, {one.run for one in still_open if one.run is not None})
             keeps_empty = is_needed or bool(still_open)
             pieces = compose_lockfile(connection, identity, campaign_id, keeps_empty=keeps_empty)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
+    from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import LaunchEntry
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import Offer
@@ -68,7 +69,7 @@ class _Orphan:
     same_texts: set[str] = field(default_factory=set)
     same_messages: set[str] = field(default_factory=set)
 
-    def compare(self, connection: LedgerConnection, people: _Planned) -> None:
+    def compare(self, connection: LedgerConnection, people: _Planned, key: TargetKey) -> None:
         """Compare what some people would get with what they got."""
         found = [
             (one.message, person, one.occasion, one.payload_digest, "")
@@ -79,7 +80,8 @@ class _Orphan:
             found += read_digests(connection, self.campaign_id, people)
         for message, person, _, digest, _ in found:
             for planned in people[person]:
-                if digest in self._digest(planned.payload.definition):
+                digests = self._digest(planned.payload.definition)
+                if any(key.matches_payload(digest, one) for one in digests):
                     self.same_texts.add(person)
                 if message == planned.message.id:
                     self.same_messages.add(person)
@@ -179,7 +181,7 @@ class RecordNames:
         for people in self._iterate_people(item) if orphans else ():
             with self.ledger.reading() as connection:
                 for orphan in orphans:
-                    orphan.compare(connection, people)
+                    orphan.compare(connection, people, self.workspace.key)
         # A ledger outside of the repository may have other repositories' campaigns.
         is_own = self.workspace.ledger_url == default_ledger_url()
         names = set(self.workspace.files.campaigns.values())

@@ -417,6 +417,7 @@ def _compare_campaign(ledger: Ledger, key: TargetKey, item: PlanResult) -> list[
             message
             for name, person, occasion, digest, state in read_digests(connection, record.campaign_id, people)
             for message in (campaign.message_ids.get(name, name),)
-            if state == "sent" and current[message].get(on_occasion(person, occasion), digest) != digest
+            for planned in (current[message].get(on_occasion(person, occasion)),)
+            if state == "sent" and planned is not None and not key.matches_payload(digest, planned)
         }
     return [message.id for message in campaign.messages if message.id in changed]

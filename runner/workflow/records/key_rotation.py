@@ -22,6 +22,7 @@ from runner.ledger.target_key import read_key_name as read_recorded_key
 from runner.service.paging import list_launches
 from runner.service.target import OLD_STATE_KEY, find_key_variable, read_old_state_key
 from runner.source.diagnostic import Problems
+from runner.text.outgoing import digest_filled
 from runner.wording import count_words
 from runner.workflow.campaigns import DEFAULT_FOLDER, load_valid_campaigns, refuse_errors, show_path
 from runner.workflow.delivery.remote_intents import RemoteIntents
@@ -110,7 +111,7 @@ class _Rotation:
         is_moved = recorded == new.name
         if is_moved:
             self._require_absorbed(left)
-        translation = Translation(self.old, new)
+        translation = Translation(self.old, new, digest_filled)
         if not is_moved:
             self._fill_old(recorded, left)
             self._match(translation, phones)

@@ -195,12 +195,9 @@ def _prune(workspace: Workspace, ledger: Ledger, part: _Part, lock_timeout_s: fl
             asked = CampaignLaunches(part.number, campaign.message_ids, part.wave)
             completed = count_completed(connection, asked, endings)
             kept = KeptFigures(workspace.now_text(), completed, report.keep())
-            prune_launches(connection, part.number, part.wave, kept, _digest)
+            digest = partial(digest_definition, key=workspace.key)
+            prune_launches(connection, part.number, part.wave, kept, lambda text: digest(json.loads(text)))
     return True
-
-
-def _digest(definition: str) -> str:
-    return digest_definition(json.loads(definition))
 
 
 def _finish(workspace: Workspace, ledger: Ledger) -> tuple[str, ...]:
