@@ -21,8 +21,8 @@ _WHOM = {"answered": ", to those who have answered", "unanswered": ", to those w
 
 def describe_timing(campaign: Campaign, message: Message) -> list[str]:
     """Describe the conditions on a message's time; empty if it goes at once."""
-    follow_up = describe_follow_up(message)
-    return [*([follow_up] if follow_up else []), *_describe_schedule(campaign)]
+    own = describe_follow_up(message), _describe_date(message)
+    return [*filter(None, own), *_describe_schedule(campaign)]
 
 
 def describe_follow_up(message: Message) -> str:
@@ -35,6 +35,16 @@ def describe_follow_up(message: Message) -> str:
         return f"{wait} {words}" if wait else words
     words = f"after {message.after.message}{_WHOM.get(message.to, '')}"
     return f"{wait} {words}" if wait else words
+
+
+def _describe_date(message: Message) -> str:
+    if message.when is None:
+        return ""
+    rule, column = message.when.rule, message.when.column
+    if rule.before is not None:
+        return f"{write_duration(rule.before)} before the date in `{column}`"
+    after = f"{write_duration(rule.after)} after" if rule.after else "at"
+    return f"{after} the date in `{column}`"
 
 
 def _describe_schedule(campaign: Campaign) -> Iterator[str]:
