@@ -102,7 +102,10 @@ def print_table(
     for cells in shown:
         table.add_row(*map(Text, cells))
     console = Console(file=io.StringIO(), width=width or _WIDE)
-    if width is None or Measurement.get(console, console.options, table).minimum <= width:
+    # Measured without bounds: a narrower table would cut words.
+    needed = Measurement.get(console, console.options.update(max_width=sys.maxsize), table).minimum
+    if width is None or needed <= width:
+        console.width = max(console.width, needed)
         with console.capture() as captured:
             console.print(table)
         head, rule, body = captured.get().partition("─")
