@@ -78,7 +78,8 @@ class CampaignRun:
     @property
     def counts_texts(self) -> bool:
         """True if missing deliveries may count one person several times."""
-        waiting = sum(bool(message.deferred or message.expired) for message in self.planned.plan.messages)
+        messages = self.planned.plan.messages
+        waiting = sum(any(getattr(one, name) for name in _LEFT_BY_PLAN) for one in messages)
         return self.sends_several_each or waiting > 1
 
     def say_due(self) -> str:
