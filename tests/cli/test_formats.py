@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.cli.console import print_table
 from runner.cli.encoding import fit_html
 from runner.source.storage import shipped_folder
 
@@ -39,6 +40,15 @@ def test_github_format_annotates_and_appends_to_the_summary(run: Run, folder: Pa
     assert summary.read_text(encoding="utf-8").startswith(
         "before\n## Invalid: 1 campaign, 1 error, 0 warnings\n"
     )
+
+
+def test_a_table_in_a_pipe_cuts_no_word(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is as wide as its words: what it shows can be copied, and columns can be told apart."""
+    header = [f"a-column-with-the-number-{number}" for number in range(20)]
+    print_table(header, [[f"{'x' * 40}{number}" for number in range(20)]])
+    first, _, row = capsys.readouterr().out.splitlines()
+    assert first.split() == header
+    assert row.split() == [f"{'x' * 40}{number}" for number in range(20)]
 
 
 def test_github_plan_goes_to_log_and_summary(run: Run, folder: Path) -> None:

@@ -154,6 +154,17 @@ def test_places_without_a_rule_are_left_out_and_named(desk: Desk) -> None:
     assert sent == ("pulse: 2 people texted, 13 people in places whose legal hours are not known.\n")
 
 
+def test_who_is_left_out_of_two_messages_is_no_two_people(desk: Desk) -> None:
+    """The last line counts texts then."""
+    desk.write(f"phone,state\n{KENYA},\n")
+    file = desk.folder / "campaigns/pulse.yaml"
+    messages = "  - {id: ask, text: Hello}\n"
+    text = file.read_text(encoding="utf-8").replace(messages, f"{messages}  - {{id: more, text: Hello}}\n")
+    file.write_text(text, encoding="utf-8")
+    _, out, _ = desk.run(EVENING, "apply", "--auto-approve")
+    assert "2 texts in places whose legal hours are not known" in out
+
+
 def test_places_without_a_rule_can_go_by_the_schedule(desk: Desk) -> None:
     """With `no_rule: schedule` they are texted by the campaign's hours alone, and still named."""
     desk.write(f"phone,state\n{KENYA},\n", policy=", no_rule: schedule")

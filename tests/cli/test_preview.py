@@ -253,6 +253,22 @@ def test_timing_is_said(run: Run, visit: Path) -> None:
     ) in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("when", "words"),
+    [
+        ("before: 24h", "1d before the date in `visited`"),
+        ("after: 2h", "2h after the date in `visited`"),
+        ("after: 0s", "at the date in `visited`"),
+    ],
+)
+def test_the_date_that_a_message_goes_by_is_said(run: Run, visit: Path, when: str, words: str) -> None:
+    """So does the comment of a pull request, which shows messages in the same way."""
+    with (visit / "visit.yaml").open("a", encoding="utf-8") as file:
+        file.write(f"    when: {{column: visited, {when}}}\nvars: {{visited: 2026-12-24T10:00}}\n")
+    done = run("preview", "visit.yaml", "--message", "later", cwd=visit)
+    assert f"later (SMS, tag visit): 4 people\n  {words}\n" in done.stdout
+
+
 def test_nobody_is_left(run: Run, visit: Path) -> None:
     """A campaign whose recipients are all excluded has nothing to show."""
     with (visit / "visit.yaml").open("a", encoding="utf-8") as file:
