@@ -111,11 +111,11 @@ def test_a_failure_removes_nothing_and_another_run_ends_the_work(
     settle(world)
     before = read_report(world)
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RunnerError("no more")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pruning, "_digest", fail)
+        patch.setattr(pruning, "digest_definition", fail)
         world.run("prune", "--auto-approve", code=1)
     assert read_report(world) == before
     with monkeypatch.context() as patch:

@@ -16,13 +16,8 @@ from runner.source.normalize import suggest
 from runner.text.preview import list_bubbles
 from runner.wording import count_words
 from runner.workflow.campaigns import DEFAULT_FOLDER, TESTS, load_campaigns, show_path
-from runner.workflow.checking.campaign_tests import (
-    CampaignTest,
-    Stage,
-    StagingError,
-    find_test_files,
-    read_tests,
-)
+from runner.workflow.checking.campaign_tests import CampaignTest, find_test_files, read_tests
+from runner.workflow.checking.staging import Stage, StagingError
 from runner.workflow.checking.validate import ListedProblem, list_problems
 
 if TYPE_CHECKING:
