@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from runner.document import Part
-from runner.timing.legal_hours import Whereabouts, locate
+from runner.timing.legal_hours import list_whereabouts, locate
 from runner.timing.window import Calendar, LocalWindow
 from runner.timing.zone import find_prefix, load_zone
 
@@ -292,7 +292,8 @@ class Timekeeper:
         Of the phone only the country code, and the area code in North America, matter.
         """
         law = self._law
-        places = [one for each in self._list_whereabouts(phone, None, region) for one in each.places]
+        found = list_whereabouts(phone, None, region, keeps_number=self._keeps_number)
+        places = [one for each in found for one in each.places]
         rules = () if law is None else law.rules_of(places, self._method, self._purpose)
         return any(rule.has_limits for rule in rules)
 
@@ -356,17 +357,8 @@ class Timekeeper:
         zone = load_zone(locality.zones[0])
         return locality.list_changes(moment.astimezone(zone).date(), end.astimezone(zone).date())
 
-    def _list_whereabouts(self, phone: str, zone: str | None, region: str | None) -> tuple[Whereabouts, ...]:
-        """Return where a recipient is, as given, and by their number if that is kept and elsewhere."""
-        given = locate(phone, zone, region)
-        if not self._keeps_number:
-            return (given,)
-        own = locate(phone, None, None)
-        is_within = set(given.zones) <= set(own.zones) and set(given.places) <= set(own.places)
-        return (given,) if is_within or not own.places else (given, own)
-
     def _locate(self, phone: str, zone: str | None, region: str | None) -> _Locality | Refuse:
-        found = self._list_whereabouts(phone, zone, region)
+        found = list_whereabouts(phone, zone, region, keeps_number=self._keeps_number)
         zones = tuple(dict.fromkeys(one for each in found for one in each.zones))
         if not zones and self._fallback is not None:
             zones = (self._fallback,)

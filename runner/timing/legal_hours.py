@@ -175,6 +175,21 @@ def locate(phone: str, zone: str | None, region: str | None) -> Whereabouts:
     return Whereabouts(common or zones or by_number, places)
 
 
+def list_whereabouts(
+    phone: str, zone: str | None, region: str | None, *, keeps_number: bool
+) -> tuple[Whereabouts, ...]:
+    """Return a person's places as given and, if it `keeps_number`, also those of a number that is elsewhere.
+
+    The parameters are those of `locate`.
+    """
+    given = locate(phone, zone, region)
+    if not keeps_number:
+        return (given,)
+    own = locate(phone, None, None)
+    is_within = set(given.zones) <= set(own.zones) and set(given.places) <= set(own.places)
+    return (given,) if is_within or not own.places else (given, own)
+
+
 def _narrow(region: list[str], nearby: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
     """Return the places that a region may mean, and True if the number may belong to one of them."""
     common: dict[str, None] = {}

@@ -219,6 +219,7 @@ def test_under_required_hours_both_places_need_a_known_law(world: World, person:
     write(world.folder, "require: {quiet_hours: legal, no_rule: refuse}", f"{campaign}{LAW}")
     plan = json.loads(world.run("plan", "--now", MORNING, "--format", "json"))
     assert plan["campaigns"][0]["messages"][0]["no_rule"] == 1
+    assert "no legal hours for texts are known in GB" in world.run("validate")
 
 
 CROWD = CAMPAIGN.replace(

@@ -38,7 +38,7 @@ from runner.source.diagnostic import Diagnostic, ProblemError, Problems, Severit
 from runner.source.encrypted import STARTS
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
-from runner.timing.legal_hours import load_law, locate
+from runner.timing.legal_hours import list_whereabouts, load_law
 from runner.wording import count_people
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
 from runner.workflow.checking.campaign_tests import find_test_files, read_tests
@@ -317,7 +317,9 @@ def count_places(campaign: Campaign) -> Counter[tuple[str, ...]]:
         phones.setdefault(key, one.phone)
     found: Counter[tuple[str, ...]] = Counter()
     for key, people in counts.items():
-        found[locate(phones[key], None, key[1]).places] += people
+        phone, keeps_number = phones[key], campaign.rules.keeps_number
+        for place in list_whereabouts(phone, None, key[1], keeps_number=keeps_number):
+            found[place.places] += people
     return found
 
 
