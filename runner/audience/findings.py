@@ -63,7 +63,7 @@ _MOST_DIGITS = 4
 
 
 class Findings:
-    """What is wrong in the rows of one source: errors, passed on at once, and repairs and doubts, summed up.
+    """Faults of the rows of one source: errors, passed on at once, and repairs and doubts, summed up.
 
     Args:
         file: the source's file.

@@ -83,7 +83,7 @@ def load_campaign(
     identity: str = "",
     keeps_rules: bool = True,
 ) -> tuple[Campaign | None, list[Diagnostic]]:
-    """Load one campaign file, with the defaults and rules of the files `targets.yaml` that hold for it.
+    """Return a file's campaign with its defaults and rules, None if there are errors; and every problem.
 
     Args:
         file: the campaign file.
@@ -92,9 +92,6 @@ def load_campaign(
         needs_audience: whether a missing file of people is an error; else it is a warning.
         identity: the key of encrypted audiences; empty if there is none.
         keeps_rules: whether a broken rule of `targets.yaml` is an error; without, nothing may be sent.
-
-    Returns:
-        The campaign, None if there are errors; and every problem, warnings included.
     """
     roots = (reading_root(file, current=current), *(each for each in allowed if isinstance(each, Path)))
     urls = tuple(each for each in allowed if isinstance(each, str))
@@ -119,10 +116,15 @@ def load_campaign(
         problems.extend(_check_rest(campaign, roots, urls, knows_audience=knows_audience))
         return None, problems
     is_whole = needs_audience or not any(one.code == _NO_FILE for one in problems)
-    recipients, exclude = (tuple(expand_files(each)) for each in (campaign.recipients, campaign.exclude))
-    campaign = replace(campaign, recipients=recipients, exclude=exclude, stamp=stamp)
+    campaign = replace(_expand(campaign), stamp=stamp)
     problems.extend(_check_audience(campaign, needs_audience=needs_audience, is_whole=is_whole))
     return None if _has_errors(problems) else replace(campaign, digest=_digest(document.data)), problems
+
+
+def _expand(campaign: Campaign) -> Campaign:
+    """Return a campaign with each file of people as a source of its own."""
+    recipients, exclude = (tuple(expand_files(each)) for each in (campaign.recipients, campaign.exclude))
+    return replace(campaign, recipients=recipients, exclude=exclude)
 
 
 def _check_audience(campaign: Campaign, *, needs_audience: bool, is_whole: bool) -> Iterator[Diagnostic]:

@@ -1,6 +1,6 @@
 """The last requests of the service's clients, in memory, so that tests can ask what their program did.
 
-Credentials are left out. Requests for the sandbox's own pages and control routes are not in it.
+Credentials in queries are left out. Requests for the sandbox's own pages and control routes are not in it.
 """
 
 from __future__ import annotations
