@@ -19,18 +19,18 @@ from runner.report.people_model import SMALL_GROUP
 from runner.settings import REQUIRE_APPROVAL, SETTLE_WINDOW
 from runner.source.diagnostic import Problems
 from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, ApplyResult, apply_campaigns
-from runner.workflow.campaign_report import ReportOptions
 from runner.workflow.campaigns import load_campaigns, show_path
 from runner.workflow.checking.validate import Validation, validate_campaigns
 from runner.workflow.observer import Observer, observing
 from runner.workflow.plan import PlanWishes, ProjectPlan, plan_project
 from runner.workflow.plans.saved import SavedPlan, read_saved_plan
 from runner.workflow.preview import Preview, preview_campaign
-from runner.workflow.reconcile import ReconcileOptions, ReconcileResult, reconcile_project
-from runner.workflow.report import ProjectReport, read_answers, report_project
 from runner.workflow.resolve import Unresolved, Word, resolve_launches
+from runner.workflow.results.campaign_report import ReportOptions
+from runner.workflow.results.reconcile import ReconcileOptions, ReconcileResult, reconcile_project
+from runner.workflow.results.report import ProjectReport, read_answers, report_project
+from runner.workflow.results.status import StatusResult, find_project_status
 from runner.workflow.scope import Scope
-from runner.workflow.status import StatusResult, find_project_status
 from runner.workflow.who import find_person
 from runner.workflow.workspace.folders import simulate_answers
 from runner.workflow.workspace.workspace import Workspace

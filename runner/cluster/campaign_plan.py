@@ -22,7 +22,7 @@ from runner.audience.audience import AudienceTally, find_consent_changes, find_o
 from runner.cluster.audience_scatter import read_rows, scatter_audience
 from runner.cluster.folder import open_job, store_job
 from runner.errors import StorageError
-from runner.plan.cost import find_countries
+from runner.plan.limits.cost import find_countries
 from runner.plan.model import PlannedLaunch
 from runner.plan.plan_context import TextedPeople
 from runner.plan.plan_counts import LaunchSizes

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from runner.plan.cost import compare_costs
+from runner.plan.limits.cost import compare_costs
 from runner.wording import count_words
 
 if TYPE_CHECKING:

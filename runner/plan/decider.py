@@ -11,8 +11,8 @@ from runner.ledger.model import on_occasion
 from runner.plan.answer_rule import describe_unread, find_follows, find_rules
 from runner.plan.dates import Dates, rank_by_date
 from runner.plan.decisions import NEVER, Decision, Outlook, QueueRule, may_meet
+from runner.plan.limits.personal_limits import PersonalLimits
 from runner.plan.model import Offer
-from runner.plan.personal_limits import PersonalLimits
 from runner.source.diagnostic import ProblemError
 from runner.text.template import MissingVariablesError
 from runner.timing.dates import DatedText

@@ -9,8 +9,8 @@ from typing import Any, Literal, NotRequired, TypedDict
 from runner.document import UNSET, Count, Digest, Document, FailedCampaign, Part, Positive, UnsetType
 from runner.ledger.people.replies import UnreadReplies
 from runner.ledger.people.suppressions import Pause
-from runner.plan.audience_guard import PlannedAudience
-from runner.plan.cost import PlannedCost
+from runner.plan.limits.audience_guard import PlannedAudience
+from runner.plan.limits.cost import PlannedCost
 from runner.plan.model import Coming, LanguageCounts, ListedCharacter, MessageCounts, PlannedWave, Span
 from runner.plan.rollout import OpenStep
 from runner.service.target import Destination

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.ledger.people.replies import UnreadReplies
     from runner.ledger.people.suppressions import Pause
-    from runner.plan.audience_guard import PlannedAudience
-    from runner.plan.cost import PlanCost
+    from runner.plan.limits.audience_guard import PlannedAudience
+    from runner.plan.limits.cost import PlanCost
     from runner.plan.rollout import OpenStep
     from runner.source.money import Prices
     from runner.text.payload import Payload

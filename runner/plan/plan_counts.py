@@ -10,10 +10,10 @@ from itertools import pairwise, product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, get_args
 
-from runner.plan.audience_guard import AudienceTraits
-from runner.plan.cost import CostTally, find_countries
 from runner.plan.decisions import round_up
 from runner.plan.digest import DeliveryDigest
+from runner.plan.limits.audience_guard import AudienceTraits
+from runner.plan.limits.cost import CostTally, find_countries
 from runner.plan.model import CampaignPlan, Coming, LanguageCounts, ListedCharacter, MessagePlan, Span
 from runner.reasons import Disposition
 from runner.source.diagnostic import Diagnostic

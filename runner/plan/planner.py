@@ -24,11 +24,12 @@ from runner.campaign.model import DEFAULT_RECIPIENTS_PER_SEND, FileRecipients
 from runner.campaign.variants import draw_shares
 from runner.errors import PlanChangedError
 from runner.execution import LocalExecutor
-from runner.plan.audience_guard import PlannedAudience
-from runner.plan.cost import find_countries
 from runner.plan.decider import Decider
 from runner.plan.decisions import Decision, mark_follow_ups
 from runner.plan.digest import join_digests
+from runner.plan.limits.audience_guard import PlannedAudience
+from runner.plan.limits.cost import find_countries
+from runner.plan.limits.plan_rules import list_refusals
 from runner.plan.model import CampaignPlan, Offer, PlannedLaunch, PlannedWave, PlanOptions, Span
 from runner.plan.plan_context import (
     PlanContext,
@@ -38,7 +39,6 @@ from runner.plan.plan_context import (
     find_overdue,
 )
 from runner.plan.plan_counts import LaunchSizes, PlanCounts, count_assignments, group_of
-from runner.plan.plan_rules import list_refusals
 from runner.source.diagnostic import Diagnostic, Problems
 from runner.source.storage import is_url, stamp_file
 from runner.text.include import include_folder

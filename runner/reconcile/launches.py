@@ -19,7 +19,7 @@ from runner.ledger.results.reconciled import (
     store_starts,
 )
 from runner.ledger.target_key import enter_key
-from runner.plan.cost import list_countries
+from runner.plan.limits.cost import list_countries
 from runner.service.model import COUNTS, StatRecord
 from runner.service.paging import find_launches
 from runner.text.outgoing import digest_filled, measure_texts

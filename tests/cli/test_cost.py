@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.campaign.message_model import Message, TemplateText
-from runner.plan.cost import CostTally, find_countries
 from runner.plan.decisions import Decision
+from runner.plan.limits.cost import CostTally, find_countries
 from runner.source.diagnostic import Position
 from runner.source.money import Prices, round_money
 from runner.text.payload import CompiledMessage, MessageRenderer, Payload

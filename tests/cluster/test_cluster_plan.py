@@ -17,8 +17,8 @@ from runner.cluster.audience_scatter import choose_partitions
 from runner.cluster.campaign_plan import plan_on_cluster, read_launches
 from runner.cluster.folder import PlanJob, SharedFolder
 from runner.ledger.model import RecordedDeliveries, on_occasion
-from runner.plan.cost import list_countries
 from runner.plan.digest import SHARDS, partition_of, shard_of
+from runner.plan.limits.cost import list_countries
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner

@@ -22,14 +22,14 @@ from runner.workflow.checking.suite import SuiteDocument
 from runner.workflow.checking.validate import ValidationDocument
 from runner.workflow.doctor import Examination
 from runner.workflow.preview import PreviewDocument
-from runner.workflow.reconcile import Reconciliation
 from runner.workflow.records.forgetting import ForgottenPerson
 from runner.workflow.records.ledger_copy import LedgerCopy
 from runner.workflow.records.opt_outs import OptOutsDocument
 from runner.workflow.records.pausing import PauseChange
 from runner.workflow.records.pruning import PrunedDocument
 from runner.workflow.resolve import UnresolvedDocument
-from runner.workflow.status import StatusDocument
+from runner.workflow.results.reconcile import Reconciliation
+from runner.workflow.results.status import StatusDocument
 from runner.workflow.who import PersonDocument
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from runner.campaign.model import AudienceLimit
-from runner.plan.audience_guard import LastAudience, PlannedAudience
+from runner.plan.limits.audience_guard import LastAudience, PlannedAudience
 
 if TYPE_CHECKING:
     from fractions import Fraction

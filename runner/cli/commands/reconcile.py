@@ -12,12 +12,12 @@ from runner.cli.options import format_option, target_scope
 from runner.cli.output.screen import show
 from runner.view.blocks import Sentence
 from runner.wording import count_words
-from runner.workflow.reconcile import ReconcileOptions, reconcile_project
+from runner.workflow.results.reconcile import ReconcileOptions, reconcile_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.workflow.reconcile import ReconcileResult
+    from runner.workflow.results.reconcile import ReconcileResult
     from runner.workflow.scope import Scope
 
 

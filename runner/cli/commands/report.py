@@ -14,9 +14,9 @@ from runner.errors import UsageError
 from runner.report.columns.answer_files import ANSWER_FORMATS
 from runner.report.documents.formats import WRITERS
 from runner.report.people_model import SMALL_GROUP
-from runner.workflow.campaign_report import ReportOptions
 from runner.workflow.observer import note
-from runner.workflow.report import report_project
+from runner.workflow.results.campaign_report import ReportOptions
+from runner.workflow.results.report import report_project
 
 if TYPE_CHECKING:
     from runner.workflow.scope import Scope

@@ -10,7 +10,7 @@ from runner.cli.command import Command
 from runner.cli.options import format_option, target_scope
 from runner.cli.output.screen import show
 from runner.workflow.observer import note
-from runner.workflow.status import find_project_status
+from runner.workflow.results.status import find_project_status
 
 if TYPE_CHECKING:
     from runner.workflow.scope import Scope

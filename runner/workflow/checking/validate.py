@@ -28,10 +28,10 @@ from runner.document import UNSET, Count, Described, Document, Part, Positive, U
 from runner.git.command import Git, find_work_tree
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.guards import find_weak_guards
+from runner.plan.limits.plan_rules import find_rule_problems
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext
 from runner.plan.plan_counts import find_long_texts
-from runner.plan.plan_rules import find_rule_problems
 from runner.plan.planner import AudiencePass, Planner
 from runner.service.target import read_targets
 from runner.source.diagnostic import Diagnostic, ProblemError, Problems, Severity

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.errors import RunnerError
     from runner.ledger.database import Ledger
-    from runner.plan.audience_guard import PlannedAudience
+    from runner.plan.limits.audience_guard import PlannedAudience
     from runner.plan.model import MessagePlan
     from runner.workflow.plans.planning import PlanResult
 

@@ -24,7 +24,7 @@ from runner.source.quantity import parse_duration
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
 from runner.wording import count_words, show_time
-from runner.workflow.campaign_report import CampaignReporter, ReportOptions, list_waves
+from runner.workflow.results.campaign_report import CampaignReporter, ReportOptions, list_waves
 from runner.workflow.workspace.folders import sandbox_database, state_folder
 from runner.workflow.workspace.workspace import Workspace, find_gone
 

@@ -17,19 +17,19 @@ from runner.github.job_summary import append_outputs, append_variables, has_outp
 from runner.service.target import LIVE, SANDBOX
 from runner.workflow.apply import ApplyOptions, apply_campaigns
 from runner.workflow.approval_coverage import find_status
-from runner.workflow.campaign_report import ReportOptions
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file
 from runner.workflow.delivery.campaign_run import interrupt_run
 from runner.workflow.failures import GRAVE, PARTLY_DONE
 from runner.workflow.plan import PlanWishes, plan_project
 from runner.workflow.plans.planning import count_to_send
 from runner.workflow.plans.saved import read_saved_plan
-from runner.workflow.reconcile import ReconcileOptions, reconcile_project
 from runner.workflow.records.opt_outs import decide_replies
 from runner.workflow.records.pausing import change_pauses, pause_stopped
 from runner.workflow.records.record_push import fetch_record, push_record
-from runner.workflow.report import report_project
 from runner.workflow.resolve import Word, resolve_launches
+from runner.workflow.results.campaign_report import ReportOptions
+from runner.workflow.results.reconcile import ReconcileOptions, reconcile_project
+from runner.workflow.results.report import report_project
 from runner.workflow.review.approving import DeniedError, approve_plan, approve_run
 from runner.workflow.review.comments import comment_merged
 from runner.workflow.review.issue import keep_issue
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
     from runner.workflow.apply import ApplyResult
     from runner.workflow.plan import ProjectPlan
-    from runner.workflow.reconcile import ReconcileResult
     from runner.workflow.records.recording import Recorded
-    from runner.workflow.report import ProjectReport
+    from runner.workflow.results.reconcile import ReconcileResult
+    from runner.workflow.results.report import ProjectReport
     from runner.workflow.review.checklist import Outcome
     from runner.workflow.scope import Scope
 

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from runner.workflow.apply import ApplyResult
     from runner.workflow.plan import ProjectPlan
-    from runner.workflow.reconcile import ReconcileResult
-    from runner.workflow.report import ProjectReport
+    from runner.workflow.results.reconcile import ReconcileResult
+    from runner.workflow.results.report import ProjectReport
     from runner.workflow.review.checklist import Outcome
     from runner.workflow.scope import Scope
 

@@ -16,7 +16,7 @@ from runner.ledger.report_model import MessageTotals, NamedCount, OpenDifference
 from runner.ledger.results.differences import read_differences
 from runner.ledger.results.reconciled import read_totals
 from runner.ledger.results.sendings import count_answered
-from runner.plan.cost import PlannedCost
+from runner.plan.limits.cost import PlannedCost
 from runner.plan.model import CampaignPlan, MessagePlan
 from runner.plan.rollout import OpenStep
 from runner.report.cost import PaidCost

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.plan.audience_guard import refuse_empty
-from runner.plan.cost import refuse_cost
+from runner.plan.limits.audience_guard import refuse_empty
+from runner.plan.limits.cost import refuse_cost
 from runner.plan.plan_counts import find_refusals
 from runner.wording import count_people, show_time
 

@@ -16,10 +16,15 @@ from runner.source.diagnostic import Problems
 from runner.view.blocks import Items, Section
 from runner.view.html import embed_page, write_html
 from runner.wording import count_words
-from runner.workflow.campaign_report import CampaignReporter, ReportOptions, find_group_column, list_waves
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, load_campaigns
 from runner.workflow.failures import Failures, HasFailures
 from runner.workflow.observer import warn
+from runner.workflow.results.campaign_report import (
+    CampaignReporter,
+    ReportOptions,
+    find_group_column,
+    list_waves,
+)
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -201,7 +206,7 @@ def _reconcile(
 ) -> tuple[Sequence[Campaign], int]:
     """Update the ledger; return the campaigns that were reconciled, and the exit code."""
     # Imported here: it is a third of the start-up time, and most reports do not need it.
-    from runner.workflow.reconcile import ReconcileOptions, reconcile_and_warn
+    from runner.workflow.results.reconcile import ReconcileOptions, reconcile_and_warn
 
     with workspace.open_ledger() as opened:
         found = reconcile_and_warn(workspace, opened, campaigns, failures, ReconcileOptions())

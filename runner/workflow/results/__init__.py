@@ -1,0 +1,1 @@
+"""What came of campaigns: reconciled, counted, and reported."""
